@@ -1,0 +1,1 @@
+//! Placements of sources in the whole, checks that they agree, coordinates.

@@ -1,0 +1,2 @@
+//! The GDAL driver: the only module that knows GDAL.
+#![allow(unsafe_code)]

@@ -1,0 +1,109 @@
+//! Native readers that list where the chunks of a source lie. One module for each format; [`open`] tells them apart.
+
+pub mod hdf5;
+
+use crate::io::ByteReader;
+use crate::model::{Attributes, CodecSpec, DType, Dim, Fill};
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// An array of a source.
+#[derive(Clone, Debug)]
+pub struct SourceArray {
+    /// Full name without the leading `/`.
+    pub name: String,
+    /// Dimensions, in C order. A dimension without a name in the source is called `phony_dim_N`, as netCDF does.
+    pub dims: Vec<Dim>,
+    /// Chunk shape in elements; the whole shape (at least 1 along each axis) for storage without chunks.
+    pub chunks: Vec<u64>,
+    /// Type as stored. Enums are their base type.
+    pub dtype: DType,
+    /// Storage fill value (what an absent chunk reads as), not the attribute `_FillValue`.
+    pub fill: Fill,
+    /// Complete codec of the array, whatever its first chunk did.
+    pub codec: CodecSpec,
+    /// GDAL's block-info text of `codec`: `COMPRESSION=DEFLATE; FILTER=SHUFFLE; ENDIANNESS=LITTLE`.
+    pub info: String,
+    /// CF attributes; HDF5's own (`DIMENSION_LIST`, `REFERENCE_LIST`, `CLASS`, `NAME`, `_Netcdf4Dimid`, …) left out.
+    pub attrs: Attributes,
+    /// Whether storage is one contiguous uncompressed run that may be split along its slowest axes.
+    pub contiguous: bool,
+}
+
+impl SourceArray {
+    /// Lengths of the dimensions in elements.
+    pub fn shape(&self) -> Vec<u64> {
+        self.dims.iter().map(|d| d.size).collect()
+    }
+}
+
+/// Where the bytes of one chunk are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In the source, at a byte offset from its start (user block included).
+    Range {
+        /// Byte offset.
+        offset: u64,
+        /// Stored size in bytes, never 0.
+        size: u64,
+    },
+    /// Here: encoded with the array's codec.
+    Inline(Vec<u8>),
+    /// Nowhere: it was never written, and reads as fill.
+    Absent,
+}
+
+/// One chunk as a scan reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceChunk<'a> {
+    /// Place in the source's chunk grid.
+    pub key: &'a [u64],
+    /// Where its bytes are.
+    pub location: Location,
+    /// HDF5 filter mask: bit i set means that filter i of the pipeline was not applied. 0 for other formats.
+    pub filter_mask: u32,
+}
+
+/// An array of a source that can't be carried, and why.
+#[derive(Debug)]
+pub struct Refused {
+    /// Full name without the leading `/`.
+    pub name: String,
+    /// Why.
+    pub why: Error,
+}
+
+/// The chunk index of one source.
+pub trait SourceIndex: Send {
+    /// Arrays that can be carried, in the order of the source's names.
+    fn arrays(&self) -> &[SourceArray];
+
+    /// Arrays that can't, by name.
+    fn refused(&self) -> &[Refused];
+
+    /// Attributes of groups: (full name without the leading `/`, attributes); the root group is `""`.
+    fn groups(&self) -> &[(String, Attributes)];
+
+    /// Calls `sink` for every chunk of array number `array`, streamed: no more than a bounded part of the index is held
+    /// in memory. Chunks that were never written may be left out (a missing chunk is absent). Keys come in no
+    /// promised order, each once. Stops at the first error of `sink`.
+    ///
+    /// # Errors
+    /// [`Error::Format`] where the index is broken; whatever `sink` returns.
+    fn chunks(&self, array: usize, sink: &mut dyn FnMut(SourceChunk<'_>) -> Result<()>) -> Result<()>;
+
+    /// All values of array number `array`, decoded: C-order bytes of its `dtype`, in its byte order (variable-length
+    /// strings: encoded as `vlen-utf8`). For coordinates: an array of more than `limit` bytes is refused.
+    ///
+    /// # Errors
+    /// [`Error::Format`], [`Error::Io`], [`Error::Codec`]; [`Error::Unsupported`] above `limit`.
+    fn values(&self, array: usize, limit: u64) -> Result<Vec<u8>>;
+}
+
+/// Opens a source by its first bytes.
+///
+/// # Errors
+/// [`Error::Format`] if it is no format that is known, saying what it looks like; the errors of that format's reader.
+pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
+    hdf5::open(reader)
+}

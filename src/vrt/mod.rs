@@ -1,0 +1,1 @@
+//! The mosaic VRT of `gdal mdim mosaic`, as a plan.
