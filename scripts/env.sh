@@ -28,3 +28,11 @@ own_gdal() {
     done
     return 1
 }
+
+# The Rust toolchain's folder, not by way of rustup's wrappers; empty where there is none, or only the system's own (/usr),
+# which is built for the system's libraries and so of no use in the private root.
+rust_sysroot() {
+    local sysroot
+    sysroot=$(rustc --print sysroot 2>/dev/null) || return 0
+    [[ $sysroot != /*/* ]] || echo "$sysroot"
+}
