@@ -36,3 +36,12 @@ rust_sysroot() {
     sysroot=$(rustc --print sysroot 2>/dev/null) || return 0
     [[ $sysroot != /*/* ]] || echo "$sysroot"
 }
+
+# Mounting needs root, with the capability that containers often lack.
+can_mount() {
+    local status
+    status=$(</proc/self/status)
+    [[ $status =~ CapEff:[[:space:]]*([0-9a-f]+) ]] && ((0x${BASH_REMATCH[1]} >> 21 & 1))
+}
+# shellcheck disable=SC2034
+needs_mount="that takes root (in a container: with CAP_SYS_ADMIN), or a system that allows user namespaces"

@@ -28,7 +28,7 @@ ARRAYS = {
 
 
 def waves(rng, count, shortest):
-    """A field of `count` waves round the globe, of standard deviation about 1, none shorter than 360/`shortest` degrees."""
+    """A sum of waves round the globe, none shorter than 360/`shortest` degrees; standard deviation about 1."""
     field = np.zeros((LAT.size, LON.size))
     for _ in range(count):
         k, m = rng.integers(1, shortest, 2)
