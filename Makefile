@@ -49,9 +49,12 @@ format: setup ## format all code
 	$(WITH) ruff format
 
 install: setup ## put the plugin into GDAL's plugin folder, or PREFIX/lib/gdalplugins
-	$(WITH) cmake -S cmake -B build/cmake -DCMAKE_INSTALL_PREFIX=$(or $(PREFIX),) $(if $(PREFIX),-DMDIMREFS_PLUGIN_DIR=lib/gdalplugins,-UMDIMREFS_PLUGIN_DIR)
+	$(WITH) cmake -S cmake -B build/cmake \
+	    $(if $(PREFIX),-DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX)) -DMDIMREFS_PLUGIN_DIR=lib/gdalplugins,-UMDIMREFS_PLUGIN_DIR)
 	$(WITH) cmake --build build/cmake
 	$(WITH) cmake --install build/cmake
+	$(if $(PREFIX),,@$(WITH) sh -c '[ -z "$$MDIMREFS_INSIDE" ] || \
+	    echo "(The GDAL that has it now is the private root'"'"'s, since this machine has none of its own: scripts/with-gdal.)"')
 
 clean: ## remove what was built here; the private root stays (its folder can be removed by hand)
 	rm -rf build $(if $(CARGO_TARGET_DIR),,target)
