@@ -36,10 +36,16 @@ pub struct Dim {
 /// GDAL's description of a dimension, from the plan; kept in `meta.dimensions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DimInfo {
+    /// Length in elements.
+    pub size: u64,
     /// GDAL's type: `HORIZONTAL_X`, `HORIZONTAL_Y`, `VERTICAL`, `TEMPORAL`, or empty.
     pub kind: String,
     /// GDAL's direction: `EAST`, `NORTH`, `UP`, `DOWN`, …, or empty.
     pub direction: String,
+    /// Full name of the array that labels it.
+    pub variable: Option<String>,
+    /// WKT of the coordinate reference system that it is a horizontal axis of.
+    pub srs: Option<String>,
 }
 
 /// Regularly spaced values: start + i · step, each rounded to the array's type once.

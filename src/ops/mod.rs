@@ -1,6 +1,10 @@
 //! One module for each command, and what a command is: a name, an argument table, a function. Front ends (the plugin's
 //! GDAL algorithms) are made from [`COMMANDS`] alone.
 
+pub mod get_refs;
+pub mod inputs;
+pub mod physical;
+
 use crate::io::Opener;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -133,4 +137,4 @@ pub struct Command {
 }
 
 /// All commands.
-pub static COMMANDS: &[&Command] = &[];
+pub static COMMANDS: &[&Command] = &[&get_refs::COMMAND];

@@ -1,12 +1,31 @@
-//! The store: one SQLite file.
+//! The store: one SQLite file in the format mdim-refs/0.2.
+//!
+//! [`Store`] reads, [`Writer`] writes. Everything SQL is here; the tables are described in the format's document, and the
+//! view in `view.rs`.
+
+mod dimensions;
+mod names;
+mod plan_index;
+mod read;
+mod rows;
+mod view;
+mod write;
+
+pub use names::view_name;
+pub use read::Store;
+pub use write::{Placement, RowData, Writer};
 
 use crate::io::Stat;
-use crate::model::{ArrayDesc, ChunkKey};
-use crate::{Error, Result};
 use std::sync::Arc;
 
 /// Number of a source in the store (`sources.source_id`).
 pub type SourceId = i64;
+
+/// `application_id` of the SQLite files that this project writes: "MREF".
+pub const APPLICATION_ID: u32 = 0x4D52_4546;
+
+/// The format that this project writes.
+pub const FORMAT_VERSION: &str = "mdim-refs/0.2";
 
 /// Where a chunk of the whole array is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,70 +65,7 @@ pub struct OpenOptions {
     pub target: Option<String>,
 }
 
-/// An open store, read-only. All methods may be called from any thread.
-#[derive(Debug)]
-pub struct Store {
-    path: String,
-    arrays: Vec<ArrayDesc>,
-}
-
-impl Store {
-    /// Opens a store that this or other software made.
-    ///
-    /// # Errors
-    /// [`Error::Store`], [`Error::Sqlite`]: not a store, another major format, a broken rule that reading depends on.
-    pub fn open(path: &str, options: &OpenOptions) -> Result<Store> {
-        let _ = options;
-        Err(Error::Store { path: path.to_owned(), what: "not implemented".into() })
-    }
-
-    /// The path as opened.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Arrays, in the order of the table.
-    pub fn arrays(&self) -> &[ArrayDesc] {
-        &self.arrays
-    }
-
-    /// Number of an array by its full name, with or without the leading `/`.
-    pub fn find(&self, name: &str) -> Option<usize> {
-        let name = name.strip_prefix('/').unwrap_or(name);
-        self.arrays.iter().position(|a| a.name == name)
-    }
-
-    /// A value of the table `meta`.
-    pub fn meta(&self, key: &str) -> Option<&str> {
-        let _ = key;
-        None
-    }
-
-    /// The source behind a reference.
-    ///
-    /// # Errors
-    /// [`Error::Sqlite`].
-    pub fn source(&self, source: SourceRef) -> Result<Source> {
-        let _ = source;
-        Err(Error::Store { path: self.path.clone(), what: "not implemented".into() })
-    }
-
-    /// References of all chunks of array number `array` whose keys are in `lo..hi` along every axis (in chunks). Chunks
-    /// not reported are absent. No order is promised.
-    ///
-    /// # Errors
-    /// [`Error::Store`] for rows that break the format, [`Error::Sqlite`].
-    pub fn refs(&self, array: usize, lo: &[u64], hi: &[u64]) -> Result<Vec<(ChunkKey, ChunkRef)>> {
-        let _ = (array, lo, hi);
-        Err(Error::Store { path: self.path.clone(), what: "not implemented".into() })
-    }
-
-    /// GDAL's block-info text of a chunk, where the store has one.
-    ///
-    /// # Errors
-    /// [`Error::Sqlite`].
-    pub fn info(&self, array: usize, key: &[u64]) -> Result<Option<String>> {
-        let _ = (array, key);
-        Ok(None)
-    }
+/// Whether a file that begins with `head` (100 bytes) is a store that this project wrote.
+pub fn is_store(head: &[u8]) -> bool {
+    head.len() >= 72 && head.starts_with(b"SQLite format 3\0") && head[68..72] == APPLICATION_ID.to_be_bytes()
 }
