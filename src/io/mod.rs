@@ -1,7 +1,9 @@
 //! Bytes by offset. The core reads sources through [`Opener`] and [`ByteReader`] alone.
 
+mod block_cache;
 mod local;
 
+pub use block_cache::BlockCache;
 pub use local::LocalOpener;
 
 use crate::Result;

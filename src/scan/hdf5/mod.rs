@@ -1,14 +1,394 @@
-//! HDF5 and netCDF-4 sources.
+//! HDF5 and netCDF-4 files, without libhdf5.
+//!
+//! ```text
+//! superblock (file) → object headers (header) → links (group) → datasets (dataset, message)
+//!                                             → attributes (attribute, fractal_heap, btree_v2, global_heap)
+//!                                             → chunks (chunk_index)          → names of dimensions (netcdf)
+//! ```
 
-use super::SourceIndex;
+mod attribute;
+mod btree_v2;
+mod chunk_index;
+mod dataset;
+mod file;
+mod fractal_heap;
+mod global_heap;
+mod group;
+mod header;
+mod message;
+mod netcdf;
+
+use super::{Location, Refused, SourceArray, SourceChunk, SourceIndex};
+use crate::codec::{CodecOptions, Pipeline, Scratch, vlen};
 use crate::io::ByteReader;
+use crate::model::{Attributes, ByteOrder, DType, Dim, Kind};
 use crate::{Error, Result};
+use chunk_index::Chunked;
+use dataset::Dataset;
+use file::{File, UNDEFINED};
+use global_heap::GlobalHeap;
+use message::Layout;
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::sync::Arc;
+
+/// Objects of one file, at most.
+const MAX_OBJECTS: usize = 1_000_000;
+/// Groups within groups, at most.
+const MAX_DEPTH: usize = 256;
+/// A chunk of variable-length strings has no more bytes than this, decoded.
+const MAX_STRINGS: u64 = 256 << 20;
+
+/// The chunk index of one HDF5 file.
+pub struct Hdf5Index {
+    file: File,
+    arrays: Vec<SourceArray>,
+    datasets: Vec<Dataset>,
+    refused: Vec<Refused>,
+    groups: Vec<(String, Attributes)>,
+    heap: RefCell<GlobalHeap>,
+}
 
 /// Opens an HDF5 file.
 ///
 /// # Errors
-/// [`Error::Format`] if it is not one.
+/// [`Error::Format`] if it is none, or is damaged; [`Error::Io`].
 pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
-    Err(Error::Format { path: reader.path().to_owned(), offset: 0, what: "not an HDF5 file".into() })
+    let file = File::open(reader)?;
+    let mut walk = Walk { file: &file, heap: GlobalHeap::default(), found: Vec::new(), refused: Vec::new(), groups: Vec::new(), visited: HashSet::new(), objects: 0 };
+    walk.group(file.root, "", 0)?;
+    let Walk { heap, found, refused, groups, .. } = walk;
+    let names = netcdf::dimension_names(&found.iter().map(|f| &f.node).collect::<Vec<_>>());
+    let (mut arrays, mut datasets) = (Vec::new(), Vec::new());
+    for (found, names) in found.into_iter().zip(names) {
+        let Some(dataset) = found.dataset else { continue };
+        if found.node.is_dimension_only {
+            continue;
+        }
+        let dims = names.into_iter().zip(dataset.shape()).map(|(name, size)| Dim { name, size: *size }).collect();
+        arrays.push(SourceArray {
+            name: netcdf::array_name(&found.node.name),
+            dims,
+            chunks: dataset.chunks.clone(),
+            dtype: dataset.dtype,
+            fill: dataset.fill.clone(),
+            codec: dataset.codec(),
+            info: dataset.info.clone(),
+            attrs: found.attrs,
+            contiguous: dataset.is_contiguous(),
+        });
+        datasets.push(dataset);
+    }
+    Ok(Box::new(Hdf5Index { file, arrays, datasets, refused, groups, heap: RefCell::new(heap) }))
+}
+
+struct Found {
+    node: netcdf::Node,
+    attrs: Attributes,
+    /// None for one that can't be carried but may name dimensions.
+    dataset: Option<Dataset>,
+}
+
+/// The walk through all groups.
+struct Walk<'a> {
+    file: &'a File,
+    heap: GlobalHeap,
+    found: Vec<Found>,
+    refused: Vec<Refused>,
+    groups: Vec<(String, Attributes)>,
+    visited: HashSet<u64>,
+    objects: usize,
+}
+
+impl Walk<'_> {
+    fn group(&mut self, address: u64, name: &str, depth: usize) -> Result<()> {
+        // A group that is reached again is listed where it was first found.
+        if !self.visited.insert(address) {
+            return Ok(());
+        }
+        let messages = header::read_header(self.file, address)?;
+        self.group_of(&messages, name, depth)
+    }
+
+    fn group_of(&mut self, messages: &[header::Message], name: &str, depth: usize) -> Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(self.file.error(self.file.root, "groups are nested too deeply: the file is damaged"));
+        }
+        let raw = attribute::read(self.file, messages)?;
+        let attrs = self.attributes(&raw)?;
+        self.groups.push((name.to_owned(), attrs));
+        for link in group::links(self.file, messages)? {
+            self.objects += 1;
+            if self.objects > MAX_OBJECTS {
+                return Err(self.file.error(self.file.root, format!("there are more than {MAX_OBJECTS} objects")));
+            }
+            let full = if name.is_empty() { link.name } else { format!("{name}/{}", link.name) };
+            if let Err(why) = self.object(link.address, &full, depth) {
+                // One damaged array must not hide the others; what can't be read at all is an error.
+                match why {
+                    Error::Io { .. } => return Err(why),
+                    why => self.refused.push(Refused { name: full, why }),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, address: u64, name: &str, depth: usize) -> Result<()> {
+        if self.visited.contains(&address) {
+            return Ok(());
+        }
+        let messages = header::read_header(self.file, address)?;
+        if dataset::is_dataset(&messages) {
+            return self.dataset(address, name, &messages);
+        }
+        if group::is_group(&messages) && self.visited.insert(address) {
+            return self.group_of(&messages, name, depth + 1);
+        }
+        Ok(())
+    }
+
+    fn dataset(&mut self, address: u64, name: &str, messages: &[header::Message]) -> Result<()> {
+        let raw = attribute::read(self.file, messages)?;
+        let dataset = match Dataset::read(self.file, name, address, messages) {
+            Ok(dataset) => Some(dataset),
+            Err(why @ Error::Unsupported { .. }) => {
+                self.refused.push(Refused { name: netcdf::array_name(name), why });
+                None
+            }
+            Err(why) => return Err(why),
+        };
+        let shape = dataset.as_ref().map(|d| d.shape().to_vec()).unwrap_or_default();
+        let node = netcdf::Node::new(self.file, &mut self.heap, name, address, &shape, &raw)?;
+        if node.is_dimension_only {
+            self.refused.retain(|r| r.name != name);
+        }
+        let attrs = self.attributes(&raw)?;
+        self.found.push(Found { node, attrs, dataset });
+        Ok(())
+    }
+
+    fn attributes(&mut self, raw: &[attribute::RawAttribute]) -> Result<Attributes> {
+        let mut attrs = Attributes::default();
+        for attribute in raw.iter().filter(|a| !attribute::is_internal(&a.name)) {
+            if let Some(attribute) = attribute.to_cf(self.file, &mut self.heap)? {
+                attrs.set(attribute);
+            }
+        }
+        Ok(attrs)
+    }
+}
+
+impl Hdf5Index {
+    /// Calls `sink` with key, address, stored size, filter mask of every chunk in the file.
+    fn stored_chunks(&self, number: usize, sink: &mut chunk_index::Sink<'_>) -> Result<()> {
+        let (dataset, array) = (&self.datasets[number], &self.arrays[number]);
+        let file = &self.file;
+        let mut checked = |key: &[u64], address: u64, size: u64, mask: u32| {
+            let end = file.position(address).and_then(|p| p.checked_add(size));
+            if size == 0 || end.is_none_or(|end| end > file.size()) {
+                return Err(file.error(
+                    address,
+                    format!(
+                        "array \"{}\", chunk {key:?}: its {size} bytes are not in the file of {} bytes: it is damaged",
+                        array.name,
+                        file.size()
+                    ),
+                ));
+            }
+            sink(key, address, size, mask)
+        };
+        match &dataset.layout {
+            Layout::Contiguous { address, size } => {
+                let want = dataset.shape().iter().fold(dataset.item, |n, s| n.saturating_mul(*s));
+                if *address == UNDEFINED || want == 0 {
+                    return Ok(());
+                }
+                if let Some(size) = size.filter(|s| *s != 0)
+                    && size < want
+                {
+                    return Err(file.error(
+                        *address,
+                        format!("array \"{}\" has {size} bytes, but {want} for its shape: it is damaged", array.name),
+                    ));
+                }
+                checked(&vec![0; dataset.shape().len()], *address, want, 0)
+            }
+            Layout::Chunked { index, address, raw_edges, .. } => {
+                let shape = dataset.shape();
+                let chunked = Chunked {
+                    shape,
+                    max: &dataset.space.max,
+                    chunks: &dataset.chunks,
+                    item: dataset.item,
+                    filtered: dataset.filters > 0,
+                    address: *address,
+                };
+                let all = if dataset.filters >= 32 { u32::MAX } else { (1 << dataset.filters) - 1 };
+                let is_edge = |key: &[u64]| {
+                    (0..key.len()).any(|a| (key[a] + 1).checked_mul(dataset.chunks[a]).is_none_or(|end| end > shape[a]))
+                };
+                chunk_index::list(file, index, &chunked, &mut |key, address, size, mask| {
+                    checked(key, address, size, if *raw_edges && is_edge(key) { all } else { mask })
+                })
+            }
+            Layout::Compact(_) | Layout::Other(_) => Ok(()),
+        }
+    }
+
+    /// The bytes of one chunk as they are in the file, decoded.
+    fn decoded(&self, number: usize, address: u64, size: u64, mask: u32, scratch: &mut Scratch) -> Result<Vec<u8>> {
+        let dataset = &self.datasets[number];
+        let bytes = dataset.chunks.iter().fold(dataset.item, |n, c| n.saturating_mul(*c));
+        let too_large = || Error::Unsupported {
+            path: self.file.path().to_owned(),
+            array: self.arrays[number].name.clone(),
+            what: format!("a chunk of {bytes} bytes is too large to be read here"),
+        };
+        if bytes > MAX_STRINGS || size > MAX_STRINGS {
+            return Err(too_large());
+        }
+        let mut stored = vec![0; size as usize];
+        let position = self.file.position(address).ok_or_else(too_large)?;
+        self.file.reader().read_at(position, &mut stored)?;
+        let raw = DType::new(Kind::Bytes, dataset.item.max(1) as usize, ByteOrder::NATIVE);
+        let elements = (bytes / dataset.item.max(1)) as usize;
+        let pipeline = Pipeline::new(&dataset.stored_codec, &raw, elements, CodecOptions::default())?;
+        let mut out = vec![0; bytes as usize];
+        pipeline.decode_into(&stored, mask, &mut out, scratch)?;
+        Ok(out)
+    }
+
+    /// Strings behind the references of a chunk.
+    fn strings(&self, number: usize, references: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let mut heap = self.heap.borrow_mut();
+        let mut total = 0u64;
+        references
+            .chunks_exact(self.datasets[number].item.max(1) as usize)
+            .map(|reference| {
+                let mut string = heap.item(&self.file, reference, 1)?;
+                let end = string.iter().position(|b| *b == 0).unwrap_or(string.len());
+                string.truncate(end);
+                total += string.len() as u64;
+                if total > MAX_STRINGS {
+                    return Err(self.file.error(
+                        self.file.root,
+                        format!("array \"{}\": its strings have more than {MAX_STRINGS} bytes", self.arrays[number].name),
+                    ));
+                }
+                Ok(string)
+            })
+            .collect()
+    }
+}
+
+impl SourceIndex for Hdf5Index {
+    fn arrays(&self) -> &[SourceArray] {
+        &self.arrays
+    }
+
+    fn refused(&self) -> &[Refused] {
+        &self.refused
+    }
+
+    fn groups(&self) -> &[(String, Attributes)] {
+        &self.groups
+    }
+
+    fn chunks(&self, number: usize, sink: &mut dyn FnMut(SourceChunk<'_>) -> Result<()>) -> Result<()> {
+        let dataset = &self.datasets[number];
+        let is_vlen = dataset.dtype.kind == Kind::VlenUtf8;
+        if let Layout::Compact(bytes) = &dataset.layout {
+            let want = dataset.shape().iter().fold(dataset.item, |n, s| n.saturating_mul(*s));
+            if want == 0 {
+                return Ok(());
+            }
+            let bytes = usize::try_from(want).ok().and_then(|n| bytes.get(..n)).ok_or_else(|| {
+                self.file.error(self.file.root, format!("array \"{}\": its bytes are too few", self.arrays[number].name))
+            })?;
+            let data = if is_vlen { vlen::join(&self.strings(number, bytes)?)? } else { bytes.to_vec() };
+            let key = vec![0; dataset.shape().len()];
+            return sink(SourceChunk { key: &key, location: Location::Inline(data), filter_mask: 0 });
+        }
+        let mut scratch = Scratch::default();
+        self.stored_chunks(number, &mut |key, address, size, mask| {
+            let location = if is_vlen {
+                let references = self.decoded(number, address, size, mask, &mut scratch)?;
+                Location::Inline(vlen::join(&self.strings(number, &references)?)?)
+            } else {
+                let offset = self.file.position(address).unwrap_or(UNDEFINED);
+                Location::Range { offset, size }
+            };
+            let filter_mask = if is_vlen { 0 } else { mask };
+            sink(SourceChunk { key, location, filter_mask })
+        })
+    }
+
+    fn values(&self, number: usize, limit: u64) -> Result<Vec<u8>> {
+        let (dataset, array) = (&self.datasets[number], &self.arrays[number]);
+        let (shape, item) = (dataset.shape(), dataset.item);
+        let total = shape.iter().try_fold(item, |n, s| n.checked_mul(*s)).filter(|n| *n <= limit);
+        let total = total.ok_or_else(|| Error::Unsupported {
+            path: self.file.path().to_owned(),
+            array: array.name.clone(),
+            what: format!("its values have more than {limit} bytes"),
+        })?;
+        let is_vlen = dataset.dtype.kind == Kind::VlenUtf8;
+        let mut out = vec![0; total as usize];
+        if !is_vlen {
+            let fill = dataset.fill.to_bytes(&dataset.dtype)?;
+            out.chunks_exact_mut(fill.len().max(1)).for_each(|e| e.copy_from_slice(&fill));
+        }
+        if let Layout::Compact(bytes) = &dataset.layout {
+            let bytes = bytes.get(..out.len()).ok_or_else(|| {
+                self.file.error(self.file.root, format!("array \"{}\": its bytes are too few", array.name))
+            })?;
+            out.copy_from_slice(bytes);
+        } else {
+            let mut scratch = Scratch::default();
+            self.stored_chunks(number, &mut |key, address, size, mask| {
+                let chunk = self.decoded(number, address, size, mask, &mut scratch)?;
+                copy_chunk(&chunk, key, &dataset.chunks, shape, item as usize, &mut out);
+                Ok(())
+            })?;
+        }
+        if is_vlen { vlen::join(&self.strings(number, &out)?) } else { Ok(out) }
+    }
+}
+
+/// Copies what of a chunk lies inside the array.
+fn copy_chunk(chunk: &[u8], key: &[u64], chunks: &[u64], shape: &[u64], item: usize, out: &mut [u8]) {
+    let rank = shape.len();
+    let Some(last) = rank.checked_sub(1) else {
+        out.copy_from_slice(chunk);
+        return;
+    };
+    let start: Vec<u64> = (0..rank).map(|a| key[a].saturating_mul(chunks[a])).collect();
+    if (0..rank).any(|a| start[a] >= shape[a]) {
+        return;
+    }
+    let count: Vec<u64> = (0..rank).map(|a| chunks[a].min(shape[a] - start[a])).collect();
+    let mut at = vec![0u64; rank];
+    loop {
+        let (mut from, mut to) = (0u64, 0u64);
+        for a in 0..rank {
+            from = from * chunks[a] + at[a];
+            to = to * shape[a] + start[a] + at[a];
+        }
+        let (from, to, length) = (from as usize * item, to as usize * item, count[last] as usize * item);
+        out[to..to + length].copy_from_slice(&chunk[from..from + length]);
+        // The next row.
+        let mut axis = last;
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            at[axis] += 1;
+            if at[axis] < count[axis] {
+                break;
+            }
+            at[axis] = 0;
+        }
+    }
 }

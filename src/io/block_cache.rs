@@ -1,0 +1,131 @@
+//! Reads of metadata through blocks: many small reads near each other become few.
+
+use super::ByteReader;
+use crate::{Error, Result};
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Bytes of a block.
+const BLOCK: u64 = 32 << 10;
+/// Blocks kept.
+const KEPT: usize = 256;
+/// A run of blocks that are missing is read at once, up to this many.
+const RUN: u64 = 512;
+
+/// A file seen through a bounded cache of blocks; of one thread.
+pub struct BlockCache {
+    reader: Arc<dyn ByteReader>,
+    size: u64,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    blocks: HashMap<u64, Vec<u8>>,
+    order: VecDeque<u64>,
+}
+
+impl BlockCache {
+    /// A cache over `reader`.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the size can't be had.
+    pub fn new(reader: Arc<dyn ByteReader>) -> Result<BlockCache> {
+        let size = reader.size()?;
+        Ok(BlockCache { reader, size, state: RefCell::default() })
+    }
+
+    /// Size of the file in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The file itself.
+    pub fn reader(&self) -> &Arc<dyn ByteReader> {
+        &self.reader
+    }
+
+    /// `length` bytes at `offset`.
+    ///
+    /// # Errors
+    /// [`Error::Format`] if the file has not that many; [`Error::Io`].
+    pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let end = offset.checked_add(length as u64).filter(|end| *end <= self.size).ok_or_else(|| Error::Format {
+            path: self.reader.path().to_owned(),
+            offset,
+            what: format!("{length} bytes of metadata reach beyond the end of the file ({} bytes)", self.size),
+        })?;
+        let mut out = Vec::with_capacity(length);
+        let state = &mut *self.state.borrow_mut();
+        let mut at = offset;
+        while at < end {
+            let number = at / BLOCK;
+            if !state.blocks.contains_key(&number) {
+                self.load(state, number, (end - 1) / BLOCK)?;
+            }
+            let Some(block) = state.blocks.get(&number) else { break };
+            let from = (at - number * BLOCK) as usize;
+            let to = block.len().min((end - number * BLOCK) as usize);
+            out.extend_from_slice(&block[from..to]);
+            at = number * BLOCK + to as u64;
+        }
+        Ok(out)
+    }
+
+    /// Reads the missing blocks from `first` on, up to `last`, in one go.
+    fn load(&self, state: &mut State, first: u64, last: u64) -> Result<()> {
+        let mut end = first + 1;
+        while end <= last && end - first < RUN.min(KEPT as u64 / 2) && !state.blocks.contains_key(&end) {
+            end += 1;
+        }
+        let from = first * BLOCK;
+        let mut bytes = vec![0; ((end * BLOCK).min(self.size) - from) as usize];
+        self.reader.read_at(from, &mut bytes)?;
+        for (number, block) in (first..end).zip(bytes.chunks(BLOCK as usize)) {
+            if state.blocks.insert(number, block.to_vec()).is_none() {
+                state.order.push_back(number);
+            }
+            if state.order.len() > KEPT
+                && let Some(oldest) = state.order.pop_front()
+            {
+                state.blocks.remove(&oldest);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Memory(Vec<u8>);
+
+    impl ByteReader for Memory {
+        fn size(&self) -> Result<u64> {
+            Ok(self.0.len() as u64)
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            buf.copy_from_slice(&self.0[offset as usize..offset as usize + buf.len()]);
+            Ok(())
+        }
+        fn path(&self) -> &str {
+            "memory"
+        }
+    }
+
+    #[test]
+    fn any_range() {
+        let data: Vec<u8> = (0..20_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let cache = BlockCache::new(Arc::new(Memory(data.clone()))).unwrap();
+        for (offset, length) in
+            [(0, 0), (0, 10), (32_760, 20), (19_999_990, 10), (5_000_000, 12_000_000), (20_000_000, 0), (7, 100_000)]
+        {
+            assert!(cache.read(offset, length).unwrap() == data[offset as usize..offset as usize + length]);
+        }
+        for (offset, length) in [(20_000_000, 1), (u64::MAX, 2), (0, 20_000_001)] {
+            assert!(cache.read(offset, length).is_err());
+        }
+    }
+}
