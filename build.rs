@@ -1,1 +1,3 @@
+//! Builds the shim between GDAL's C++ classes and Rust, if the feature `plugin` is on.
+
 fn main() {}

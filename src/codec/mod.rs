@@ -102,7 +102,13 @@ impl Step {
     }
 
     /// Decodes into exactly `out`.
-    fn decode(&self, input: &[u8], out: &mut [u8], verify: bool, inflate: &mut Option<libdeflater::Decompressor>) -> Result<()> {
+    fn decode(
+        &self,
+        input: &[u8],
+        out: &mut [u8],
+        verify: bool,
+        inflate: &mut Option<libdeflater::Decompressor>,
+    ) -> Result<()> {
         match self {
             Step::Inflate { .. } => zlib::decode(input, out, inflate),
             Step::Shuffle { size } => {
@@ -157,7 +163,9 @@ fn exactly(codec: &str, have: usize, want: usize) -> Result<()> {
 
 fn resize(buffer: &mut Vec<u8>, size: usize, codec: &str) -> Result<()> {
     if size > buffer.len() {
-        buffer.try_reserve(size - buffer.len()).map_err(|_| codec_error(codec, format!("no memory for {size} bytes")))?;
+        buffer
+            .try_reserve(size - buffer.len())
+            .map_err(|_| codec_error(codec, format!("no memory for {size} bytes")))?;
     }
     buffer.resize(size, 0);
     Ok(())
@@ -299,8 +307,7 @@ mod tests {
     #[test]
     fn any_order_and_any_mask_round_trips() {
         let data: Vec<u8> = (0..1001u32).map(|i| (i * i % 251) as u8).collect();
-        let (z, s, f) =
-            (r#"{"id":"zlib","level":6}"#, r#"{"id":"shuffle","elementsize":4}"#, r#"{"id":"fletcher32"}"#);
+        let (z, s, f) = (r#"{"id":"zlib","level":6}"#, r#"{"id":"shuffle","elementsize":4}"#, r#"{"id":"fletcher32"}"#);
         for filters in [[s, z, f], [f, s, z], [z, s, f], [z, z, s], [z, f, z], [s, f, z]] {
             let codec = format!(r#"{{"compressor":null,"filters":[{}]}}"#, filters.join(","));
             for mask in 0..8u32 {
@@ -318,7 +325,12 @@ mod tests {
     #[test]
     fn damage_is_an_error() {
         let data: Vec<u8> = (0..=255u8).cycle().take(4096).collect();
-        for codec in [SHUFFLE_ZLIB, r#"{"filters":[{"id":"zlib","level":1},{"id":"fletcher32"}]}"#, r#"{"filters":[{"id":"fletcher32"}]}"#, "{}"] {
+        for codec in [
+            SHUFFLE_ZLIB,
+            r#"{"filters":[{"id":"zlib","level":1},{"id":"fletcher32"}]}"#,
+            r#"{"filters":[{"id":"fletcher32"}]}"#,
+            "{}",
+        ] {
             let p = pipeline(codec, "<i2", 2048);
             let encoded = p.encode(&data).unwrap();
             let mut out = vec![0; 4096];

@@ -9,11 +9,7 @@ use libdeflater::{CompressionLvl, Compressor, DecompressionError, Decompressor};
 
 fn inflate(input: &[u8], out: &mut [u8], state: &mut Option<Decompressor>) -> Result<usize, DecompressionError> {
     let state = state.get_or_insert_with(Decompressor::new);
-    if input.starts_with(&[0x1f, 0x8b]) {
-        state.gzip_decompress(input, out)
-    } else {
-        state.zlib_decompress(input, out)
-    }
+    if input.starts_with(&[0x1f, 0x8b]) { state.gzip_decompress(input, out) } else { state.zlib_decompress(input, out) }
 }
 
 /// Decodes into exactly `out`.
@@ -57,7 +53,8 @@ pub(super) fn decode_growing(
 
 /// Encodes. Levels beyond what there is are taken as the nearest.
 pub(super) fn encode(data: &[u8], level: i32, gzip: bool) -> Result<Vec<u8>> {
-    let level = if level < 0 { CompressionLvl::default() } else { CompressionLvl::new(level.min(12)).unwrap_or_default() };
+    let level =
+        if level < 0 { CompressionLvl::default() } else { CompressionLvl::new(level.min(12)).unwrap_or_default() };
     let mut state = Compressor::new(level);
     let bound = if gzip { state.gzip_compress_bound(data.len()) } else { state.zlib_compress_bound(data.len()) };
     let mut out = Vec::new();

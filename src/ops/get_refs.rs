@@ -287,7 +287,8 @@ fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
         uncommitted: (0, 0),
         declared: BTreeSet::new(),
     };
-    job.declared = job.old.arrays.values().filter(|a| a.storage == Storage::Referenced).map(|a| a.name.clone()).collect();
+    job.declared =
+        job.old.arrays.values().filter(|a| a.storage == Storage::Referenced).map(|a| a.name.clone()).collect();
     let tasks = job.tasks()?;
     let opener = std::sync::Arc::clone(&job.ctx.opener);
     job.store.begin()?;
@@ -503,9 +504,9 @@ impl Job<'_, '_> {
                 for (old, new) in &self.selection {
                     if !facts.arrays.iter().any(|a| a.name == *old) && self.names.len() == 1 {
                         let why = self.refused.get(old).cloned();
-                        return Err(Error::Plan(why.unwrap_or_else(|| {
-                            format!("{source}: --array {old}: there is no such data array")
-                        })));
+                        return Err(Error::Plan(
+                            why.unwrap_or_else(|| format!("{source}: --array {old}: there is no such data array")),
+                        ));
                     }
                     for name in names.iter_mut().filter(|n| *n == old) {
                         name.clone_from(new);
@@ -572,10 +573,9 @@ impl Job<'_, '_> {
             Mode::One(None) => Ok(()),
             Mode::Physical(references) => {
                 for (array, name) in current.facts.arrays.iter().zip(&current.names) {
-                    references.entry(name.clone()).or_insert_with(|| Reference {
-                        source: self.names[number].clone(),
-                        array: array.clone(),
-                    });
+                    references
+                        .entry(name.clone())
+                        .or_insert_with(|| Reference { source: self.names[number].clone(), array: array.clone() });
                 }
                 Ok(())
             }
@@ -758,8 +758,7 @@ impl Job<'_, '_> {
             Some(plan) => {
                 for desc in plan.arrays.iter().filter(|a| a.kind == ArrayKind::Data) {
                     let shape = desc.shape.clone().unwrap_or_default();
-                    let shape: Vec<String> =
-                        desc.dims.iter().zip(shape).map(|(d, s)| format!("{d}: {s}")).collect();
+                    let shape: Vec<String> = desc.dims.iter().zip(shape).map(|(d, s)| format!("{d}: {s}")).collect();
                     text.push_str(&format!("  {} {} ({})\n", desc.name, desc.dtype, shape.join(", ")));
                 }
             }
@@ -769,7 +768,9 @@ impl Job<'_, '_> {
                     let some = if *n < scanned { format!(" (in {n} of {total} sources)") } else { String::new() };
                     text.push_str(&format!("  {array}{some}\n"));
                 }
-                text.push_str("The sources have no place in a whole yet: `plan` is next, or get-refs of a mosaic VRT.\n");
+                text.push_str(
+                    "The sources have no place in a whole yet: `plan` is next, or get-refs of a mosaic VRT.\n",
+                );
             }
         }
         text.push_str(&format!("{path}\n"));
@@ -823,7 +824,8 @@ impl Job<'_, '_> {
     fn forget(&mut self) -> Result<()> {
         if self.store.in_savepoint() {
             self.store.rollback_to()?;
-            self.declared = self.store.arrays()?.into_iter().filter(|a| a.storage == Storage::Referenced).map(|a| a.name).collect();
+            self.declared =
+                self.store.arrays()?.into_iter().filter(|a| a.storage == Storage::Referenced).map(|a| a.name).collect();
         }
         Ok(())
     }

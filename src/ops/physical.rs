@@ -152,7 +152,10 @@ pub fn scan_all(
                     }
                     let scanned = catch_unwind(AssertUnwindSafe(|| scan_one(opener.as_ref(), task, masked, &sender)))
                         .unwrap_or_else(|_| {
-                            Err(Error::Io { path: task.source.clone(), what: "internal error while scanning it".into() })
+                            Err(Error::Io {
+                                path: task.source.clone(),
+                                what: "internal error while scanning it".into(),
+                            })
                         });
                     // The receiver may be gone: then nobody wants to know.
                     let _ = match scanned {
@@ -281,13 +284,10 @@ fn scan_one(opener: &dyn Opener, task: &Task, masked: MaskedChunks, sender: &Syn
             }
         }
     }
-    let listed: Vec<usize> = (0..numbers.len())
-        .filter(|i| task.chunks && !inline.contains(&facts.arrays[*i].name))
-        .collect();
+    let listed: Vec<usize> =
+        (0..numbers.len()).filter(|i| task.chunks && !inline.contains(&facts.arrays[*i].name)).collect();
     let arrays: Vec<SourceArray> = listed.iter().map(|i| facts.arrays[*i].clone()).collect();
-    sender
-        .send(Message::Opened { stat, facts: Box::new(facts), listed: listed.clone(), refused })
-        .map_err(unwanted)?;
+    sender.send(Message::Opened { stat, facts: Box::new(facts), listed: listed.clone(), refused }).map_err(unwanted)?;
     for (position, array) in listed.into_iter().zip(&arrays) {
         list_chunks(index.as_ref(), numbers[position], array, reader.as_ref(), masked, &mut |keys, locations| {
             sender.send(Message::Rows(Batch { array: position, keys, locations })).map_err(unwanted)

@@ -102,9 +102,7 @@ fn scalar(value: &Value) -> &Value {
 /// Numbers are equal as numbers, whatever their type; anything else as it is.
 pub fn same_value(a: &Value, b: &Value) -> bool {
     match (scalar(a), scalar(b)) {
-        (Value::Number(x), Value::Number(y)) => {
-            x == y || (x.is_f64() || y.is_f64()) && x.as_f64() == y.as_f64()
-        }
+        (Value::Number(x), Value::Number(y)) => x == y || (x.is_f64() || y.is_f64()) && x.as_f64() == y.as_f64(),
         (Value::Array(x), Value::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same_value(x, y)),
         (x, y) => x == y,
     }
@@ -150,8 +148,10 @@ mod tests {
             chunks: vec![2],
             dtype: DType::parse("<i2").unwrap(),
             fill: Fill::parse(Some("-1")),
-            codec: CodecSpec::parse(r#"{"compressor":{"id":"zlib","level":1},"filters":[{"id":"shuffle","elementsize":2}]}"#)
-                .unwrap(),
+            codec: CodecSpec::parse(
+                r#"{"compressor":{"id":"zlib","level":1},"filters":[{"id":"shuffle","elementsize":2}]}"#,
+            )
+            .unwrap(),
             info: String::new(),
             attrs: Attributes::default(),
             contiguous: false,

@@ -88,7 +88,8 @@ fn encode(dtype: &DType, item: &Item) -> Option<Vec<u8>> {
         }
         (Kind::Int | Kind::UInt | Kind::Bool, Item::Int(v)) => {
             let bits = dtype.size * 8;
-            let range = if dtype.kind == Kind::Int { -(1i128 << (bits - 1))..1i128 << (bits - 1) } else { 0..1i128 << bits };
+            let range =
+                if dtype.kind == Kind::Int { -(1i128 << (bits - 1))..1i128 << (bits - 1) } else { 0..1i128 << bits };
             range.contains(v).then(|| v.to_le_bytes()[..dtype.size].to_vec())
         }
         (Kind::Bytes, Item::Text(t)) => {
@@ -224,7 +225,9 @@ impl Axis {
                 source,
             }));
         };
-        let items = self.convert(first, coord, raw.clone()).map_err(|why| problem(format!("{why} in {}", who(first.source))))?;
+        let items = self
+            .convert(first, coord, raw.clone())
+            .map_err(|why| problem(format!("{why} in {}", who(first.source))))?;
         let Some(mut dtype) = common(&first.dtype, &coord.dtype) else {
             return bad(format!(
                 "its type is {}, but {} in {}: no type holds both",
@@ -256,7 +259,8 @@ impl Axis {
                 && !same(old, item, &dtype)
             {
                 let other = who(self.by[at].wrapping_sub(1));
-                let mut what = format!("value {i} is {item}, but {old} in {other}, which lies at the same place ({at})");
+                let mut what =
+                    format!("value {i} is {item}, but {old} in {other}, which lies at the same place ({at})");
                 if unit_text(&coord.attrs) != unit_text(&first.attrs) {
                     what.push_str(&format!(
                         "; units are {} and {}: `gdal mdim mosaic` does not look at units",
@@ -382,7 +386,9 @@ impl Axis {
         for (at, item) in self.items.iter().enumerate() {
             items.push(match (item, self.expected.as_ref().and_then(|e| e.get(at))) {
                 (Some(item), _) => item.clone(),
-                (None, Some(v)) if dtype.kind == Kind::Float => Item::Float(float_from_le(&float_to_le(*v, dtype.size))),
+                (None, Some(v)) if dtype.kind == Kind::Float => {
+                    Item::Float(float_from_le(&float_to_le(*v, dtype.size)))
+                }
                 (None, Some(v)) => Item::Float(*v),
                 (None, None) => {
                     return Err(Error::Plan(format!("coordinate \"{}\" has no value at place {at}", self.name)));
@@ -549,22 +555,22 @@ mod tests {
     #[test]
     fn a_moved_epoch_is_converted_exactly() {
         let units = ("days since 1978-01-01", "days since 1978-01-01 12:00:00");
-        let joined = join(&[15536.0, 15537.0], &[("<f8", &[15536.0], units.0, 0), ("<f8", &[15537.0], units.1, 1)]).unwrap();
+        let joined =
+            join(&[15536.0, 15537.0], &[("<f8", &[15536.0], units.0, 0), ("<f8", &[15537.0], units.1, 1)]).unwrap();
         assert_eq!(floats(&joined), [15536.0, 15537.5]);
         assert_eq!(joined.attrs.text("units"), Some(units.0));
         // whole numbers that do not stay whole
-        let joined = join(&[15536.0, 15537.0], &[("<i4", &[15536.0], units.0, 0), ("<i4", &[15537.0], units.1, 1)]).unwrap();
+        let joined =
+            join(&[15536.0, 15537.0], &[("<i4", &[15536.0], units.0, 0), ("<i4", &[15537.0], units.1, 1)]).unwrap();
         assert_eq!((joined.dtype.to_string().as_str(), floats(&joined)), ("<f8", vec![15536.0, 15537.5]));
     }
 
     #[test]
     fn contradictions_name_both() {
-        let e = join(
-            &[0.0],
-            &[("<f8", &[0.0], "days since 1998-01-16", 0), ("<f8", &[0.0], "days since 1998-02-16", 0)],
-        )
-        .unwrap_err()
-        .to_string();
+        let e =
+            join(&[0.0], &[("<f8", &[0.0], "days since 1998-01-16", 0), ("<f8", &[0.0], "days since 1998-02-16", 0)])
+                .unwrap_err()
+                .to_string();
         for part in ["0.nc", "1.nc", "31", "1998-01-16", "1998-02-16"] {
             assert!(e.contains(part), "{e}");
         }

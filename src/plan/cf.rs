@@ -22,8 +22,15 @@ pub fn kind_and_direction(attrs: &Attributes) -> (&'static str, &'static str) {
     }
     let unit_names = |y: bool| {
         let (long, short) = if y { ("north", "n") } else { ("east", "e") };
-        [format!("degrees_{long}"), format!("degree_{long}"), format!("degrees{short}"), format!("degree{short}"), format!("degrees_{short}"), format!("degree_{short}")]
-            .contains(&units)
+        [
+            format!("degrees_{long}"),
+            format!("degree_{long}"),
+            format!("degrees{short}"),
+            format!("degree{short}"),
+            format!("degrees_{short}"),
+            format!("degree_{short}"),
+        ]
+        .contains(&units)
     };
     if unit_names(false) {
         ("HORIZONTAL_X", "EAST")

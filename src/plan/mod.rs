@@ -310,11 +310,8 @@ impl Builder {
             let taken = match part.shared.get_mut(&used.dest) {
                 Some(Some(_)) => true,
                 Some(none) => {
-                    *none = facts
-                        .values
-                        .iter()
-                        .find(|(n, _)| *n == used.source_array)
-                        .map(|(_, v)| (source, v.clone()));
+                    *none =
+                        facts.values.iter().find(|(n, _)| *n == used.source_array).map(|(_, v)| (source, v.clone()));
                     false
                 }
                 None => false,

@@ -45,7 +45,13 @@ impl Calendar {
     fn days(self, year: i64, month: i64, day: i64) -> Option<i64> {
         let leap = match self {
             Calendar::Proleptic | Calendar::None => gregorian_leap(year),
-            Calendar::Standard => if year < 1583 { year.rem_euclid(4) == 0 } else { gregorian_leap(year) },
+            Calendar::Standard => {
+                if year < 1583 {
+                    year.rem_euclid(4) == 0
+                } else {
+                    gregorian_leap(year)
+                }
+            }
             Calendar::Julian => year.rem_euclid(4) == 0,
             Calendar::Days365 => false,
             Calendar::Days366 => true,
@@ -169,7 +175,8 @@ fn parts(v: f64) -> Option<(i128, u32)> {
     let bits = v.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i32;
     let fraction = (bits & ((1 << 52) - 1)) as i128;
-    let (mut mantissa, mut power) = if exponent == 0 { (fraction, -1074) } else { (fraction | (1 << 52), exponent - 1075) };
+    let (mut mantissa, mut power) =
+        if exponent == 0 { (fraction, -1074) } else { (fraction | (1 << 52), exponent - 1075) };
     let zeros = mantissa.trailing_zeros() as i32;
     mantissa >>= zeros;
     power += zeros;
@@ -192,7 +199,9 @@ fn ratio(a: i128, b: i128) -> Option<f64> {
     let divisor = i128::try_from(divisor).ok()?;
     let (a, b) = (a / divisor, b / divisor);
     // A float64 is an integer of at most 53 bits times a power of two.
-    if !b.unsigned_abs().is_power_of_two() || a.unsigned_abs() > (1 << 53) && a.unsigned_abs() >> a.trailing_zeros() > (1 << 53) {
+    if !b.unsigned_abs().is_power_of_two()
+        || a.unsigned_abs() > (1 << 53) && a.unsigned_abs() >> a.trailing_zeros() > (1 << 53)
+    {
         return None;
     }
     Some(a as f64 / b as f64)
@@ -330,7 +339,17 @@ mod tests {
         ] {
             assert!(a.same_axis(&TimeUnit::parse(text, Some("gregorian")).unwrap()), "{text}");
         }
-        for text in ["days", "metres since 2000-01-01", "days since", "days since x", "degrees_north", "1", "days since 2000-01-01 25:00", "days since 2000-01-01 foo", "days since é"] {
+        for text in [
+            "days",
+            "metres since 2000-01-01",
+            "days since",
+            "days since x",
+            "degrees_north",
+            "1",
+            "days since 2000-01-01 25:00",
+            "days since 2000-01-01 foo",
+            "days since é",
+        ] {
             assert!(TimeUnit::parse(text, None).is_none(), "{text}");
         }
         assert!(!calendars_equal(Some("noleap"), None));

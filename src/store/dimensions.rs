@@ -10,7 +10,12 @@ pub fn to_json(dimensions: &[(String, DimInfo)]) -> String {
         .map(|(name, info)| {
             let mut object = Map::new();
             object.insert("size".into(), info.size.into());
-            let texts = [("type", Some(&info.kind)), ("direction", Some(&info.direction)), ("variable", info.variable.as_ref()), ("srs", info.srs.as_ref())];
+            let texts = [
+                ("type", Some(&info.kind)),
+                ("direction", Some(&info.direction)),
+                ("variable", info.variable.as_ref()),
+                ("srs", info.srs.as_ref()),
+            ];
             for (key, text) in texts {
                 if let Some(text) = text.filter(|t| !t.is_empty()) {
                     object.insert(key.into(), text.as_str().into());

@@ -64,7 +64,9 @@ pub fn chunk_box(
 ) -> Result<ChunkBox> {
     let rank = shape.len();
     if dest.len() != rank || src_offset.len() != rank || count.len() != rank || chunks.len() != rank {
-        return Err(Error::Plan(format!("dest {dest:?}, src_offset {src_offset:?}, count {count:?} for {rank} dimensions")));
+        return Err(Error::Plan(format!(
+            "dest {dest:?}, src_offset {src_offset:?}, count {count:?} for {rank} dimensions"
+        )));
     }
     let mut found = ChunkBox { lo: vec![0; rank], hi: vec![0; rank], src: vec![0; rank], source_id };
     for axis in 0..rank {
@@ -106,12 +108,15 @@ impl PlanIndex {
     /// # Errors
     /// The numbers (in `boxes`) of two that overlap.
     pub fn new(boxes: Vec<ChunkBox>) -> Result<PlanIndex, (usize, usize)> {
-        let mut order: Vec<usize> = (0..boxes.len()).filter(|i| boxes[*i].lo.iter().zip(&boxes[*i].hi).all(|(l, h)| l < h)).collect();
+        let mut order: Vec<usize> =
+            (0..boxes.len()).filter(|i| boxes[*i].lo.iter().zip(&boxes[*i].hi).all(|(l, h)| l < h)).collect();
         let axis = match order.first() {
             None => Some(0),
             Some(first) => {
                 let first = &boxes[*first];
-                let varies = |a: &usize| order.iter().any(|i| boxes[*i].lo[*a] != first.lo[*a] || boxes[*i].hi[*a] != first.hi[*a]);
+                let varies = |a: &usize| {
+                    order.iter().any(|i| boxes[*i].lo[*a] != first.lo[*a] || boxes[*i].hi[*a] != first.hi[*a])
+                };
                 let varying: Vec<usize> = (0..first.lo.len()).filter(varies).collect();
                 match varying.as_slice() {
                     [] => Some(0),
@@ -128,7 +133,10 @@ impl PlanIndex {
                     return Err((pair[0].min(pair[1]), pair[0].max(pair[1])));
                 }
             }
-            return Ok(PlanIndex { boxes: order.into_iter().map(|i| boxes[i].clone()).collect(), tree: Tree::Series(axis) });
+            return Ok(PlanIndex {
+                boxes: order.into_iter().map(|i| boxes[i].clone()).collect(),
+                tree: Tree::Series(axis),
+            });
         }
         let members = order.iter().map(|i| *i as u32).collect();
         let node = build(&boxes, members, 0)?;
@@ -224,7 +232,8 @@ mod tests {
         for y in 0..size[0] {
             for x in 0..size[1] {
                 let found: Vec<_> = index.meeting(&[y, x], &[y + 1, x + 1]).iter().map(|b| b.source_id).collect();
-                let all: Vec<_> = boxes.iter().filter(|b| b.meets(&[y, x], &[y + 1, x + 1])).map(|b| b.source_id).collect();
+                let all: Vec<_> =
+                    boxes.iter().filter(|b| b.meets(&[y, x], &[y + 1, x + 1])).map(|b| b.source_id).collect();
                 assert_eq!(found, all, "{y} {x}");
             }
         }
@@ -240,13 +249,15 @@ mod tests {
     fn series_grids_and_irregular_plans() {
         let series: Vec<_> = (0..50).map(|i| cell([i * 2, 0], [i * 2 + 2, 3], i as i64)).collect();
         check(&series, [100, 3]);
-        let grid: Vec<_> = (0..400).map(|i| cell([i / 20 * 2, i % 20 * 3], [i / 20 * 2 + 2, i % 20 * 3 + 3], i as i64)).collect();
+        let grid: Vec<_> =
+            (0..400).map(|i| cell([i / 20 * 2, i % 20 * 3], [i / 20 * 2 + 2, i % 20 * 3 + 3], i as i64)).collect();
         check(&grid, [40, 60]);
         // rows of boxes with widths that differ from row to row, and one wide box across
         let mut irregular = vec![cell([30, 0], [31, 64], 9999)];
         for y in 0..30u64 {
             let width = y % 5 + 1;
-            irregular.extend((0..64 / width).map(|i| cell([y, i * width], [y + 1, (i + 1) * width], (y * 100 + i) as i64)));
+            irregular
+                .extend((0..64 / width).map(|i| cell([y, i * width], [y + 1, (i + 1) * width], (y * 100 + i) as i64)));
         }
         check(&irregular, [32, 64]);
         assert!(PlanIndex::new(Vec::new()).unwrap().meeting(&[0, 0], &[9, 9]).is_empty());
@@ -268,7 +279,13 @@ mod tests {
         let of = |dest: u64, src: u64, count: u64| chunk_box(&[25], &[10], &[dest], &[src], &[count], 1);
         assert_eq!(of(0, 0, 10).unwrap().hi, [1]);
         assert_eq!(of(20, 10, 5).unwrap(), ChunkBox { lo: vec![2], hi: vec![3], src: vec![1], source_id: 1 });
-        for (dest, src, count, part) in [(5, 0, 5, "begins at element 5"), (0, 5, 10, "of the source"), (0, 0, 5, "ends"), (20, 0, 6, "beyond"), (u64::MAX, 0, 5, "beyond")] {
+        for (dest, src, count, part) in [
+            (5, 0, 5, "begins at element 5"),
+            (0, 5, 10, "of the source"),
+            (0, 0, 5, "ends"),
+            (20, 0, 6, "beyond"),
+            (u64::MAX, 0, 5, "beyond"),
+        ] {
             let e = of(dest, src, count).unwrap_err().to_string();
             assert!(e.contains(part), "{e}");
         }

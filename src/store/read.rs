@@ -42,10 +42,13 @@ impl Drop for Session {
     fn drop(&mut self) {
         if self.process == std::process::id() {
             // Closed here, in the process that opened it; a forked child leaves its parent's alone.
-            let db = std::mem::replace(&mut *self.db, match Connection::open_in_memory() {
-                Ok(empty) => empty,
-                Err(_) => return,
-            });
+            let db = std::mem::replace(
+                &mut *self.db,
+                match Connection::open_in_memory() {
+                    Ok(empty) => empty,
+                    Err(_) => return,
+                },
+            );
             drop(db);
         }
     }
@@ -95,7 +98,8 @@ fn connect(path: &str) -> rusqlite::Result<Connection> {
     match open(path, flags) {
         // A store in WAL mode in a folder that can't be written: nobody can be writing it.
         Err(rusqlite::Error::SqliteFailure(e, _))
-            if matches!(e.code, rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly) && Path::new(path).is_file() =>
+            if matches!(e.code, rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
+                && Path::new(path).is_file() =>
         {
             let escaped: String = path
                 .bytes()
@@ -136,7 +140,10 @@ impl Store {
         })?;
         match meta.get("format_version").map(String::as_str) {
             Some(v) if v == "mdim-refs/0.1" => {
-                return Err(store_error(path, "its format is mdim-refs/0.1: `gdal driver mdimrefs import` makes a 0.2 store of it"));
+                return Err(store_error(
+                    path,
+                    "its format is mdim-refs/0.1: `gdal driver mdimrefs import` makes a 0.2 store of it",
+                ));
             }
             Some(v) if v.starts_with("mdim-refs/0.") => {}
             Some(v) => return Err(store_error(path, format!("its format is {v}; mdim-refs/0.2 is supported"))),
@@ -304,7 +311,9 @@ impl Store {
         let rank = desc.dims.len();
         let whole = view_name(&desc.name);
         let kind: Option<String> = db
-            .query_row("SELECT type FROM sqlite_master WHERE name=?1 AND type IN ('table','view')", [&whole], |r| r.get(0))
+            .query_row("SELECT type FROM sqlite_master WHERE name=?1 AND type IN ('table','view')", [&whole], |r| {
+                r.get(0)
+            })
             .optional()
             .map_err(sqlite(&self.path))?;
         let dims: Vec<String> = (0..rank).map(|i| format!("dim_{i}")).collect();
@@ -350,7 +359,11 @@ impl Store {
         if kind.is_none() {
             return Err(store_error(
                 &self.path,
-                format!("array \"{}\": there is neither a chunk table with placements nor {}", desc.name, quote(&whole)),
+                format!(
+                    "array \"{}\": there is neither a chunk table with placements nor {}",
+                    desc.name,
+                    quote(&whole)
+                ),
             ));
         }
         let have = columns(db, &whole).map_err(sqlite(&self.path))?;
@@ -368,9 +381,14 @@ impl Store {
         let shape = desc.grid()?.shape;
         let mut boxes = Vec::with_capacity(placements.len());
         for p in placements {
-            boxes.push(chunk_box(&shape, &desc.chunks, &p.dest, &p.src_offset, &p.count, p.source_id).map_err(|e| {
-                store_error(&self.path, format!("array \"{}\": the placement of {}: {e}", desc.name, name(p.source_id)))
-            })?);
+            boxes.push(chunk_box(&shape, &desc.chunks, &p.dest, &p.src_offset, &p.count, p.source_id).map_err(
+                |e| {
+                    store_error(
+                        &self.path,
+                        format!("array \"{}\": the placement of {}: {e}", desc.name, name(p.source_id)),
+                    )
+                },
+            )?);
         }
         PlanIndex::new(boxes).map_err(|(a, b)| {
             let (a, b) = (name(placements[a].source_id), name(placements[b].source_id));
@@ -455,7 +473,10 @@ impl Store {
                 let name = self.source_row(db, b.source_id)?.0;
                 return Err(store_error(
                     &self.path,
-                    format!("array \"{}\": {name} was not scanned (get-refs --append scans what is missing)", desc.name),
+                    format!(
+                        "array \"{}\": {name} was not scanned (get-refs --append scans what is missing)",
+                        desc.name
+                    ),
                 ));
             }
         }
@@ -469,9 +490,11 @@ impl Store {
         let mut key = Vec::with_capacity(rank);
         for i in 0..rank {
             let k: i64 = row.get(i).map_err(&failed)?;
-            key.push(u64::try_from(k).map_err(|_| {
-                store_error(&self.path, format!("array \"{}\": a chunk has the key {k}", desc.name))
-            })?);
+            key.push(
+                u64::try_from(k).map_err(|_| {
+                    store_error(&self.path, format!("array \"{}\": a chunk has the key {k}", desc.name))
+                })?,
+            );
         }
         let bad = |what: &str| store_error(&self.path, format!("array \"{}\", chunk {key:?}: {what}", desc.name));
         let number = |i: usize| -> Result<Option<i64>> {
@@ -498,9 +521,10 @@ impl Store {
                 let source = match source {
                     Some(id) => SourceKey::Id(id),
                     None => {
-                        let path: Option<String> =
-                            row.get(rank + 5).map_err(|_| bad("its path is not a text"))?;
-                        SourceKey::Path(path.filter(|p| !p.is_empty()).ok_or_else(|| bad("it has an offset, but no path"))?)
+                        let path: Option<String> = row.get(rank + 5).map_err(|_| bad("its path is not a text"))?;
+                        SourceKey::Path(
+                            path.filter(|p| !p.is_empty()).ok_or_else(|| bad("it has an offset, but no path"))?,
+                        )
                     }
                 };
                 ChunkRef::Range { source: self.intern(source), offset, size }

@@ -56,7 +56,18 @@ pub fn group_key(group: &str) -> String {
 pub fn read_arrays(db: &Connection, types: &AttrTypes) -> rusqlite::Result<Vec<Result<ArrayDesc, (String, String)>>> {
     let have = columns(db, "arrays")?;
     let names = [
-        "array", "kind", "storage", "dims", "shape", "chunks", "dtype", "fill", "codec", "attrs", "affine", "values",
+        "array",
+        "kind",
+        "storage",
+        "dims",
+        "shape",
+        "chunks",
+        "dtype",
+        "fill",
+        "codec",
+        "attrs",
+        "affine",
+        "values",
         "chunk_edges",
     ];
     let list: Vec<String> = names.iter().map(|c| column_or_null(&have, c)).collect();

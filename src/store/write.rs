@@ -109,7 +109,9 @@ impl Writer {
             }
             let mut head = Vec::new();
             let readable = File::open(&absolute).and_then(|f| f.take(100).read_to_end(&mut head));
-            if meta.is_dir() || (meta.len() > 0 && (readable.is_err() || !(is_store(&head) || has_store_tables(&absolute)))) {
+            if meta.is_dir()
+                || (meta.len() > 0 && (readable.is_err() || !(is_store(&head) || has_store_tables(&absolute))))
+            {
                 return Err(store_error(path, "is not an mdim-refs store: it is not overwritten; remove it first"));
             }
             let mut name = absolute.into_os_string();
@@ -191,7 +193,9 @@ impl Writer {
             if let Some(missing) = wanted.iter().find(|w| !have.iter().any(|h| h == *w)) {
                 return Err(store_error(
                     path,
-                    format!("its table {table} has no column {missing}: other software made it; `import` it into a new store"),
+                    format!(
+                        "its table {table} has no column {missing}: other software made it; `import` it into a new store"
+                    ),
                 ));
             }
         }
@@ -284,8 +288,9 @@ impl Writer {
     /// [`Error::Sqlite`].
     pub fn sources(&self) -> Result<Vec<(SourceId, String, Stat)>> {
         let read = || -> rusqlite::Result<Vec<_>> {
-            let mut statement =
-                self.connection()?.prepare("SELECT source_id, source, size, mtime, etag FROM sources ORDER BY source_id")?;
+            let mut statement = self
+                .connection()?
+                .prepare("SELECT source_id, source, size, mtime, etag FROM sources ORDER BY source_id")?;
             let rows = statement.query_map([], |r| Ok((r.get(0)?, r.get(1)?, stat_of(r, 2)?)))?;
             rows.collect()
         };
@@ -429,7 +434,8 @@ impl Writer {
     ) -> Result<()> {
         let marks: Vec<String> = (1..=key.len() + 6).map(|i| format!("?{i}")).collect();
         let sql = format!("INSERT INTO {} VALUES({})", quote(array), marks.join(","));
-        let too_large = || store_error(&self.path, format!("array \"{array}\", chunk {key:?}: a number is beyond 2^63"));
+        let too_large =
+            || store_error(&self.path, format!("array \"{array}\", chunk {key:?}: a number is beyond 2^63"));
         let signed = |v: u64| i64::try_from(v).map_err(|_| too_large());
         let (present, offset, size, bytes) = match data {
             RowData::Range { offset, size } => (1, Some(signed(offset)?), Some(signed(size)?), None),
@@ -467,7 +473,8 @@ impl Writer {
     /// # Errors
     /// [`Error::Plan`] for one that is not aligned with the chunks, or two that overlap, naming array and sources.
     pub fn set_placements(&mut self, array: &str, list: &[Placement]) -> Result<()> {
-        let desc = self.array(array)?.ok_or_else(|| store_error(&self.path, format!("there is no array \"{array}\"")))?;
+        let desc =
+            self.array(array)?.ok_or_else(|| store_error(&self.path, format!("there is no array \"{array}\"")))?;
         let name = |id: SourceId| self.source_name(id);
         let mut boxes = Vec::with_capacity(list.len());
         if let Some(shape) = &desc.shape {
@@ -525,7 +532,8 @@ impl Writer {
 
     fn source_name(&self, id: SourceId) -> String {
         let read = || {
-            self.connection()?.query_row("SELECT source FROM sources WHERE source_id=?1", [id], |r| r.get::<_, String>(0))
+            self.connection()?
+                .query_row("SELECT source FROM sources WHERE source_id=?1", [id], |r| r.get::<_, String>(0))
         };
         read().unwrap_or_else(|_| format!("source {id}"))
     }
@@ -536,10 +544,8 @@ impl Writer {
     /// [`Error::Sqlite`].
     pub fn meta(&self, key: &str) -> Result<Option<String>> {
         let read = || {
-            let found: Option<Option<String>> = self
-                .connection()?
-                .query_row("SELECT value FROM meta WHERE key=?1", [key], |r| r.get(0))
-                .optional()?;
+            let found: Option<Option<String>> =
+                self.connection()?.query_row("SELECT value FROM meta WHERE key=?1", [key], |r| r.get(0)).optional()?;
             Ok(found.flatten())
         };
         read().map_err(sqlite(&self.path))
@@ -689,15 +695,18 @@ fn has_store_tables(path: &Path) -> bool {
 /// Reads the placements of an array, in the order of the table's key.
 pub(super) fn read_placements(db: &Connection, path: &str, array: &str) -> Result<Vec<Placement>> {
     let mut statement = db
-        .prepare_cached("SELECT dest, source_id, source_array, src_offset, \"count\" FROM placements WHERE \"array\"=?1")
+        .prepare_cached(
+            "SELECT dest, source_id, source_array, src_offset, \"count\" FROM placements WHERE \"array\"=?1",
+        )
         .map_err(sqlite(path))?;
     let mut rows = statement.query([array]).map_err(sqlite(path))?;
     let mut list = Vec::new();
     while let Some(row) = rows.next().map_err(sqlite(path))? {
         let get = |i: usize| -> Result<Vec<u64>> {
             let text: String = row.get(i).map_err(sqlite(path))?;
-            parse_list(&text)
-                .ok_or_else(|| store_error(path, format!("a placement of array \"{array}\": {text} is not a list of whole numbers")))
+            parse_list(&text).ok_or_else(|| {
+                store_error(path, format!("a placement of array \"{array}\": {text} is not a list of whole numbers"))
+            })
         };
         list.push(Placement {
             dest: get(0)?,

@@ -144,15 +144,16 @@ pub fn is_mosaic_vrt(head: &[u8]) -> bool {
 /// [`Error::Plan`] naming the element that is wrong, or that can't be a plan.
 pub fn parse(path: &str, xml: &str) -> Result<Mosaic> {
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
-    let document =
-        Document::parse_with_options(xml, options).map_err(|e| Error::Plan(format!("{path}: not well-formed XML: {e}")))?;
+    let document = Document::parse_with_options(xml, options)
+        .map_err(|e| Error::Plan(format!("{path}: not well-formed XML: {e}")))?;
     let root = document.root_element();
     let mut parser = Parser { path, mosaic: Mosaic::default(), sources: HashMap::new(), dimensions: HashMap::new() };
     if root.tag_name().name() != "VRTDataset" {
         return Err(parser.error("", "it is not a VRT"));
     }
-    let group = child(root, "Group")
-        .ok_or_else(|| parser.error("", "it is a VRT of bands, not a multidimensional one: make it with `gdal mdim mosaic`"))?;
+    let group = child(root, "Group").ok_or_else(|| {
+        parser.error("", "it is a VRT of bands, not a multidimensional one: make it with `gdal mdim mosaic`")
+    })?;
     parser.group(group, "", 0)?;
     Ok(parser.mosaic)
 }
@@ -385,7 +386,8 @@ impl Parser<'_> {
             if list.len() == dims.len() {
                 Ok(list)
             } else {
-                Err(self.error(name, format!("source {written}: {element} {key}=\"{text}\" for {} dimensions", dims.len())))
+                Err(self
+                    .error(name, format!("source {written}: {element} {key}=\"{text}\" for {} dimensions", dims.len())))
             }
         };
         // A slab of an array without dimensions says nothing.
@@ -398,7 +400,9 @@ impl Parser<'_> {
             && !scalar
             && self.list(name, "SourceSlab", step)?.iter().any(|s| *s != 1)
         {
-            return Err(self.error(name, format!("source {written}: step=\"{step}\": only whole slabs can be referenced")));
+            return Err(
+                self.error(name, format!("source {written}: step=\"{step}\": only whole slabs can be referenced"))
+            );
         }
         for (axis, d) in dims.iter().enumerate() {
             let dimension = &self.mosaic.dimensions[*d];
@@ -514,7 +518,9 @@ mod tests {
     #[test]
     fn a_mosaic() {
         assert!(is_mosaic_vrt(MOSAIC.as_bytes()));
-        assert!(is_mosaic_vrt(b"\xef\xbb\xbf<?xml version=\"1.0\"?>\n<!-- x -->\n<VRTDataset a=\"b\">\n<Group name=\"/\">"));
+        assert!(is_mosaic_vrt(
+            b"\xef\xbb\xbf<?xml version=\"1.0\"?>\n<!-- x -->\n<VRTDataset a=\"b\">\n<Group name=\"/\">"
+        ));
         assert!(!is_mosaic_vrt(b"<VRTDataset rasterXSize=\"2\"><VRTRasterBand/>"));
         assert!(!is_mosaic_vrt(b"\x89HDF\r\n"));
         let m = parse("/v/m.vrt", MOSAIC).unwrap();
@@ -545,7 +551,11 @@ mod tests {
             ("<DestSlab offset=\"1,0\" />", "<DestSlab offset=\"1\" />", "for 2 dimensions"),
             ("count=\"1,2\"", "", "count"),
             ("<SourceArray>/sst</SourceArray>", "", "SourceArray"),
-            ("<SourceArray>/sst</SourceArray>", "<SourceArray>/sst</SourceArray><SourceTranspose>1,0</SourceTranspose>", "Transpose"),
+            (
+                "<SourceArray>/sst</SourceArray>",
+                "<SourceArray>/sst</SourceArray><SourceTranspose>1,0</SourceTranspose>",
+                "Transpose",
+            ),
             ("ref=\"lat\"", "ref=\"nowhere\"", "nowhere"),
             ("1339 1340.5", "1339", "InlineValues"),
             ("<Group", "<Grp", "XML"),

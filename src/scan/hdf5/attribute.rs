@@ -120,8 +120,15 @@ pub fn text(bytes: &[u8]) -> String {
 pub fn is_internal(name: &str) -> bool {
     matches!(
         name,
-        "CLASS" | "NAME" | "DIMENSION_LIST" | "REFERENCE_LIST" | "DIMENSION_LABELS" | "_Netcdf4Dimid"
-            | "_Netcdf4Coordinates" | "_nc3_strict" | "_NCProperties"
+        "CLASS"
+            | "NAME"
+            | "DIMENSION_LIST"
+            | "REFERENCE_LIST"
+            | "DIMENSION_LABELS"
+            | "_Netcdf4Dimid"
+            | "_Netcdf4Coordinates"
+            | "_nc3_strict"
+            | "_NCProperties"
     )
 }
 
@@ -195,9 +202,11 @@ impl RawAttribute {
                     Ok(bytes.chunks_exact(item.max(1) as usize).filter_map(address).collect())
                 })
                 .collect(),
-            Datatype::ObjectReference => {
-                Ok(self.data.chunks_exact(self.item.max(1) as usize).map(|b| address(b).into_iter().collect()).collect())
-            }
+            Datatype::ObjectReference => Ok(self
+                .data
+                .chunks_exact(self.item.max(1) as usize)
+                .map(|b| address(b).into_iter().collect())
+                .collect()),
             _ => Ok(Vec::new()),
         }
     }

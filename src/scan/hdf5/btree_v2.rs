@@ -66,7 +66,13 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn node(&mut self, address: u64, count: u64, depth: usize, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn node(
+        &mut self,
+        address: u64,
+        count: u64,
+        depth: usize,
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
         let file = self.file;
         let damaged = || file.damaged(address, "a node of a version 2 B-tree");
         self.budget = self.budget.checked_sub(1).ok_or_else(damaged)?;

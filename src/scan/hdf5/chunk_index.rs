@@ -104,7 +104,14 @@ impl<'a> Walk<'a> {
         self.file.damaged(self.chunked.address, structure)
     }
 
-    fn btree1(&self, address: u64, level: Option<u8>, key: &mut [u64], budget: &mut u64, sink: &mut Sink<'_>) -> Result<()> {
+    fn btree1(
+        &self,
+        address: u64,
+        level: Option<u8>,
+        key: &mut [u64],
+        budget: &mut u64,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
         let (file, rank) = (self.file, self.chunked.shape.len());
         let damaged = || file.damaged(address, "a version 1 B-tree of chunks");
         *budget = budget.checked_sub(1).ok_or_else(damaged)?;
@@ -149,8 +156,10 @@ impl<'a> Walk<'a> {
             let mut c = Cursor::new(record);
             let fields = (|| {
                 let address = c.address(file.offset_size)?;
-                let size_bytes = if self.chunked.filtered { record.len().checked_sub(file.offset_size + 4 + 8 * rank)? } else { 0 };
-                let (size, mask) = if self.chunked.filtered { (c.uint(size_bytes)?, c.u32()?) } else { (self.bytes, 0) };
+                let size_bytes =
+                    if self.chunked.filtered { record.len().checked_sub(file.offset_size + 4 + 8 * rank)? } else { 0 };
+                let (size, mask) =
+                    if self.chunked.filtered { (c.uint(size_bytes)?, c.u32()?) } else { (self.bytes, 0) };
                 for k in &mut key {
                     *k = c.uint(8)?;
                 }
@@ -196,9 +205,18 @@ impl<'a> Walk<'a> {
     }
 
     /// Elements `first ..` that lie one after the other at `address`.
-    fn elements(&self, order: &Order<'_>, address: u64, size: usize, first: u64, count: u64, sink: &mut Sink<'_>) -> Result<()> {
+    fn elements(
+        &self,
+        order: &Order<'_>,
+        address: u64,
+        size: usize,
+        first: u64,
+        count: u64,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
         let damaged = || self.damaged("a chunk index");
-        let length = count.checked_mul(size as u64).filter(|l| *l <= self.file.available(address)).ok_or_else(damaged)?;
+        let length =
+            count.checked_mul(size as u64).filter(|l| *l <= self.file.available(address)).ok_or_else(damaged)?;
         let bytes = self.file.read(address, length as usize)?;
         let mut c = Cursor::new(&bytes);
         for i in 0..count {
@@ -259,7 +277,8 @@ impl<'a> Walk<'a> {
         if block == UNDEFINED {
             return Ok(());
         }
-        if count.checked_mul(size as u64).is_none_or(|n| n / 2 > file.size()) || order.total().is_none_or(|t| t > count) {
+        if count.checked_mul(size as u64).is_none_or(|n| n / 2 > file.size()) || order.total().is_none_or(|t| t > count)
+        {
             return Err(damaged());
         }
         let pages = if count > page { count.div_ceil(page).div_ceil(8) } else { 0 };

@@ -2,7 +2,7 @@
 
 use super::file::{File, UNDEFINED};
 use super::header::{Message, kind};
-use super::message::{self, Datatype, Dataspace, Filter, Layout};
+use super::message::{self, Dataspace, Datatype, Filter, Layout};
 use crate::model::{ByteOrder, CodecSpec, DType, Fill, Kind};
 use crate::{Error, Result};
 use serde_json::{Value, json};
@@ -113,7 +113,8 @@ impl Dataset {
 
     /// Whether the values lie in one run without filters.
     pub fn is_contiguous(&self) -> bool {
-        matches!(self.layout, Layout::Contiguous { address, .. } if address != UNDEFINED) && self.item == self.dtype.size as u64
+        matches!(self.layout, Layout::Contiguous { address, .. } if address != UNDEFINED)
+            && self.item == self.dtype.size as u64
     }
 }
 

@@ -185,11 +185,7 @@ impl File {
 
     /// An error about a structure at an address.
     pub fn error(&self, address: u64, what: impl Into<String>) -> Error {
-        Error::Format {
-            path: self.path().to_owned(),
-            offset: self.position(address).unwrap_or(0),
-            what: what.into(),
-        }
+        Error::Format { path: self.path().to_owned(), offset: self.position(address).unwrap_or(0), what: what.into() }
     }
 
     /// The error of a structure that does not parse.

@@ -57,7 +57,8 @@ impl FractalHeap {
             c.skip(2)?;
             let root = c.address(o)?;
             let root_rows = c.u16()?;
-            let valid = width > 0 && start_size.is_power_of_two() && max_direct.is_power_of_two() && max_direct >= start_size;
+            let valid =
+                width > 0 && start_size.is_power_of_two() && max_direct.is_power_of_two() && max_direct >= start_size;
             (valid && max_heap_bits <= 64).then(|| FractalHeap {
                 address,
                 id_length,
@@ -124,7 +125,8 @@ impl FractalHeap {
         let mut found = None;
         btree_v2::records(file, self.huge_tree, &mut |record| {
             let mut c = Cursor::new(record);
-            let fields = (|| Some((c.address(file.offset_size)?, c.uint(file.length_size)?, c.uint(file.length_size)?)))();
+            let fields =
+                (|| Some((c.address(file.offset_size)?, c.uint(file.length_size)?, c.uint(file.length_size)?)))();
             if let Some((address, length, id)) = fields
                 && id == key
             {
@@ -166,7 +168,8 @@ impl FractalHeap {
                     return Err(damaged());
                 }
                 let size = self.row_size(row).ok_or_else(damaged)?;
-                let row_end = row_start.checked_add(size.checked_mul(self.width).ok_or_else(damaged)?).ok_or_else(damaged)?;
+                let row_end =
+                    row_start.checked_add(size.checked_mul(self.width).ok_or_else(damaged)?).ok_or_else(damaged)?;
                 if offset < row_end {
                     break (size, (offset - row_start) / size);
                 }

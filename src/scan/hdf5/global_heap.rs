@@ -69,7 +69,8 @@ impl GlobalHeap {
             if index == 0 {
                 break;
             }
-            let padded = usize::try_from(length).ok().and_then(|l| l.checked_next_multiple_of(8)).ok_or_else(damaged)?;
+            let padded =
+                usize::try_from(length).ok().and_then(|l| l.checked_next_multiple_of(8)).ok_or_else(damaged)?;
             let rest = c.rest();
             let data = rest.get(..length as usize).ok_or_else(damaged)?.to_vec();
             objects.insert(u32::from(index), data);

@@ -92,7 +92,8 @@ fn read_shared(file: &File, address: u64, depth: usize) -> Result<Vec<Message>> 
         if skip > 0 && !bytes.starts_with(b"OCHK") {
             return Err(damaged());
         }
-        let (header, tail) = if version_2 { (4 + usize::from(creation_order) * 2, if skip > 0 { 4 } else { 0 }) } else { (8, 0) };
+        let (header, tail) =
+            if version_2 { (4 + usize::from(creation_order) * 2, if skip > 0 { 4 } else { 0 }) } else { (8, 0) };
         while c.rest().len() >= header + tail {
             let parsed = (|| {
                 let (kind, size, flags);

@@ -55,7 +55,15 @@ pub struct Hdf5Index {
 /// [`Error::Format`] if it is none, or is damaged; [`Error::Io`].
 pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
     let file = File::open(reader)?;
-    let mut walk = Walk { file: &file, heap: GlobalHeap::default(), found: Vec::new(), refused: Vec::new(), groups: Vec::new(), visited: HashSet::new(), objects: 0 };
+    let mut walk = Walk {
+        file: &file,
+        heap: GlobalHeap::default(),
+        found: Vec::new(),
+        refused: Vec::new(),
+        groups: Vec::new(),
+        visited: HashSet::new(),
+        objects: 0,
+    };
     walk.group(file.root, "", 0)?;
     let Walk { heap, found, refused, groups, .. } = walk;
     let names = netcdf::dimension_names(&found.iter().map(|f| &f.node).collect::<Vec<_>>());
@@ -273,7 +281,10 @@ impl Hdf5Index {
                 if total > MAX_STRINGS {
                     return Err(self.file.error(
                         self.file.root,
-                        format!("array \"{}\": its strings have more than {MAX_STRINGS} bytes", self.arrays[number].name),
+                        format!(
+                            "array \"{}\": its strings have more than {MAX_STRINGS} bytes",
+                            self.arrays[number].name
+                        ),
                     ));
                 }
                 Ok(string)
@@ -304,7 +315,8 @@ impl SourceIndex for Hdf5Index {
                 return Ok(());
             }
             let bytes = usize::try_from(want).ok().and_then(|n| bytes.get(..n)).ok_or_else(|| {
-                self.file.error(self.file.root, format!("array \"{}\": its bytes are too few", self.arrays[number].name))
+                self.file
+                    .error(self.file.root, format!("array \"{}\": its bytes are too few", self.arrays[number].name))
             })?;
             let data = if is_vlen { vlen::join(&self.strings(number, bytes)?)? } else { bytes.to_vec() };
             let key = vec![0; dataset.shape().len()];

@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn names() {
         let time = Node { is_scale: true, dimension_id: Some(0), ..node("time", 1, &[3], &[]) };
-        let labels = Node { is_scale: true, dimension_id: Some(1), coordinates: vec![1, 0], ..node("g/label", 2, &[4, 3], &[]) };
+        let labels =
+            Node { is_scale: true, dimension_id: Some(1), coordinates: vec![1, 0], ..node("g/label", 2, &[4, 3], &[]) };
         let data = node("g/v", 3, &[3, 4, 7], &[1, 2]);
         let square = node("square", 4, &[5, 5], &[]);
         let other = node("other", 5, &[5, 6], &[]);
