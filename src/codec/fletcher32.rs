@@ -1,53 +1,91 @@
-//! Fletcher-32 checksum: `{"id": "fletcher32"}`.
+//! Four bytes of checksum after the data.
 //!
-//! Four bytes after the data, as HDF5's filter 3 writes them (little-endian; sums over big-endian 16-bit words, an odd last
-//! byte counts as the high one). See <https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html>. Files of old
-//! big-endian machines have the bytes of each half swapped; libhdf5 accepts them, and so does this.
+//! - Specification: HDF5 filter 3, `H5_checksum_fletcher32` in HDF5's `H5checksum.c`: sums of 16-bit words that are read
+//!   big-endian whatever the machine, an odd last byte being the high half of a word; the sum is stored little-endian.
+//!   HDF5 before 1.6.3 stored it with the bytes of each half exchanged: like HDF5, this accepts either.
+//! - Id: `fletcher32` (numcodecs computes the same).
+//! - JSON: `{"id": "fletcher32"}`.
 
-use super::codec_error;
+use super::CodecOptions;
+use super::config::{Codec, codec_error};
+use super::pipeline::Tools;
 use crate::Result;
 
-/// Bytes of the checksum.
-pub(super) const SIZE: usize = 4;
+const ID: &str = "fletcher32";
 
+#[derive(Debug)]
+pub(super) struct Fletcher32 {
+    verify: bool,
+}
+
+impl Fletcher32 {
+    pub fn new(options: CodecOptions) -> Fletcher32 {
+        Fletcher32 { verify: options.verify_checksum }
+    }
+
+    /// The data in `input`, its checksum verified.
+    fn data<'a>(&self, input: &'a [u8]) -> Result<&'a [u8]> {
+        let Some((data, stored)) = input.split_last_chunk::<4>() else {
+            return Err(codec_error(ID, format!("{} bytes, too few for a checksum", input.len())));
+        };
+        if self.verify {
+            let stored = u32::from_le_bytes(*stored);
+            let computed = checksum(data);
+            let exchanged = (computed & 0x00ff_00ff) << 8 | (computed >> 8) & 0x00ff_00ff;
+            if stored != computed && stored != exchanged {
+                return Err(codec_error(ID, format!("checksum {computed:#010x}, but {stored:#010x} is stored")));
+            }
+        }
+        Ok(data)
+    }
+}
+
+/// HDF5's Fletcher checksum.
 fn checksum(data: &[u8]) -> u32 {
+    let fold = |sum: u32| (sum & 0xffff) + (sum >> 16);
     let (mut sum1, mut sum2) = (0u32, 0u32);
-    // 360 words are the most that do not overflow 32 bits.
-    for block in data.chunks(720) {
-        for word in block.chunks(2) {
-            sum1 += u32::from(word[0]) << 8 | u32::from(word.get(1).copied().unwrap_or(0));
+    let words = data.chunks_exact(2);
+    let odd = words.remainder();
+    // 360 words are the most that can be summed before sum2 overflows.
+    for block in data[..data.len() - odd.len()].chunks(2 * 360) {
+        for word in block.chunks_exact(2) {
+            sum1 += u32::from(u16::from_be_bytes([word[0], word[1]]));
             sum2 += sum1;
         }
-        sum1 = (sum1 & 0xffff) + (sum1 >> 16);
-        sum2 = (sum2 & 0xffff) + (sum2 >> 16);
+        sum1 = fold(sum1);
+        sum2 = fold(sum2);
     }
-    sum1 = (sum1 & 0xffff) + (sum1 >> 16);
-    sum2 = (sum2 & 0xffff) + (sum2 >> 16);
-    sum2 << 16 | sum1
+    if let [last] = *odd {
+        sum1 += u32::from(last) << 8;
+        sum2 += sum1;
+        sum1 = fold(sum1);
+        sum2 = fold(sum2);
+    }
+    fold(sum2) << 16 | fold(sum1)
 }
 
-/// The data without the checksum.
-pub(super) fn decode(input: &[u8], verify: bool) -> Result<&[u8]> {
-    let Some((data, stored)) = input.split_last_chunk::<SIZE>() else {
-        return Err(codec_error("fletcher32", format!("{} bytes are too few", input.len())));
-    };
-    if verify {
-        let (stored, sum) = (u32::from_le_bytes(*stored), checksum(data));
-        let halves = |v: u32| (v & 0x00ff_00ff) << 8 | (v & 0xff00_ff00) >> 8;
-        if sum != stored && halves(sum) != stored {
-            return Err(codec_error(
-                "fletcher32",
-                format!("the checksum is {sum:#010x}, but {stored:#010x} is stored: the bytes are damaged"),
-            ));
+impl Codec for Fletcher32 {
+    fn encoded_size(&self, decoded: usize) -> Option<usize> {
+        decoded.checked_add(4)
+    }
+
+    fn decode(&self, input: &[u8], out: &mut [u8], _tools: &mut Tools) -> Result<()> {
+        if input.len().checked_sub(4) != Some(out.len()) {
+            return Err(codec_error(ID, format!("{} bytes where {} + 4 were expected", input.len(), out.len())));
         }
+        out.copy_from_slice(self.data(input)?);
+        Ok(())
     }
-    Ok(data)
-}
 
-/// The data with its checksum.
-pub(super) fn encode(mut data: Vec<u8>) -> Vec<u8> {
-    data.extend(checksum(&data).to_le_bytes());
-    data
+    fn decode_bounded(&self, input: &[u8], _limit: usize, out: &mut Vec<u8>, _tools: &mut Tools) -> Result<()> {
+        out.clear();
+        out.extend_from_slice(self.data(input)?);
+        Ok(())
+    }
+
+    fn encode(&self, input: &[u8]) -> Result<Vec<u8>> {
+        Ok([input, &checksum(input).to_le_bytes()].concat())
+    }
 }
 
 #[cfg(test)]
@@ -56,20 +94,28 @@ mod tests {
 
     #[test]
     fn known_sums() {
-        // "abcde" and "abcdef" as big-endian words, added up by hand modulo 65535
-        let by_hand = |words: &[u32]| {
-            let (mut a, mut b) = (0u32, 0u32);
-            for w in words {
-                a = (a + w) % 65535;
-                b = (b + a) % 65535;
-            }
-            b << 16 | a
-        };
-        assert_eq!(checksum(b"abcde"), by_hand(&[0x6162, 0x6364, 0x6500]));
-        assert_eq!(checksum(b"abcdef"), by_hand(&[0x6162, 0x6364, 0x6566]));
-        let long: Vec<u8> = (0..9001u32).map(|i| (i % 250) as u8 + 1).collect();
-        let words: Vec<u32> =
-            long.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w.get(1).copied().unwrap_or(0))).collect();
-        assert_eq!(checksum(&long), by_hand(&words));
+        // From the definition, by hand: words 0x0102, 0x0304, (0x05 << 8); sum1 = 0x0906, sum2 = 0x102 + 0x406 + 0x906.
+        assert_eq!(checksum(&[1, 2, 3, 4, 5]), 0x0e0e_0906);
+        // H5_checksum_fletcher32 never gives 0xffff as 0 for all-ones data: 0xffff folds to itself.
+        assert_eq!(checksum(&[0xff; 8]), 0xffff_ffff);
+        assert_eq!(checksum(&[]), 0);
+    }
+
+    #[test]
+    fn verifies_and_accepts_the_old_byte_order() {
+        let verify = Fletcher32 { verify: true };
+        let mut bytes = verify.encode(&[1, 2, 3, 4, 5]).unwrap();
+        assert_eq!(bytes[5..], [0x06, 0x09, 0x0e, 0x0e]);
+        let mut out = [0; 5];
+        verify.decode(&bytes, &mut out, &mut Tools::default()).unwrap();
+        assert_eq!(out, [1, 2, 3, 4, 5]);
+        bytes[5..].copy_from_slice(&[0x09, 0x06, 0x0e, 0x0e]);
+        verify.decode(&bytes, &mut out, &mut Tools::default()).unwrap();
+        bytes[0] = 9;
+        let error = verify.decode(&bytes, &mut out, &mut Tools::default()).unwrap_err();
+        assert!(error.to_string().contains("checksum"), "{error}");
+        Fletcher32 { verify: false }.decode(&bytes, &mut out, &mut Tools::default()).unwrap();
+        assert_eq!(out[0], 9);
+        assert!(verify.decode(&[1, 2], &mut out, &mut Tools::default()).is_err());
     }
 }

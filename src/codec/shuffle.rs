@@ -1,14 +1,59 @@
-//! Byte shuffle: `{"id": "shuffle", "elementsize": 2}`.
+//! Bytes of elements sorted by their place in the element.
 //!
-//! All first bytes of the elements, then all second bytes, and so on; bytes after the last whole element stay where they
-//! are. Same as HDF5's filter 2 and numcodecs' `shuffle`; see
-//! <https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html>.
+//! - Specification: HDF5 filter 2 (`H5Zshuffle.c`): first the first bytes of all elements, then the second bytes …;
+//!   bytes after the last whole element stay where they are.
+//! - Id: `shuffle` (numcodecs).
+//! - JSON: `{"id": "shuffle", "elementsize": 2}`, in bytes (default 4, as numcodecs'). 0 and 1 change nothing.
+
+use super::config::{Codec, Config, codec_error};
+use super::pipeline::Tools;
+use crate::Result;
+
+const ID: &str = "shuffle";
+
+#[derive(Debug)]
+pub(super) struct Shuffle {
+    element_size: usize,
+}
+
+impl Shuffle {
+    pub fn new(config: &Config<'_>) -> Result<Shuffle> {
+        let size = config.int("elementsize", 4)?;
+        let element_size =
+            usize::try_from(size).map_err(|_| config.error(&format!("elementsize {size} is negative")))?;
+        Ok(Shuffle { element_size: element_size.max(1) })
+    }
+}
+
+impl Codec for Shuffle {
+    fn encoded_size(&self, decoded: usize) -> Option<usize> {
+        Some(decoded)
+    }
+
+    fn decode(&self, input: &[u8], out: &mut [u8], _tools: &mut Tools) -> Result<()> {
+        if input.len() != out.len() {
+            return Err(codec_error(ID, format!("{} bytes where {} were expected", input.len(), out.len())));
+        }
+        unshuffle(input, self.element_size, out);
+        Ok(())
+    }
+
+    fn decode_bounded(&self, input: &[u8], _limit: usize, out: &mut Vec<u8>, _tools: &mut Tools) -> Result<()> {
+        out.resize(input.len(), 0);
+        unshuffle(input, self.element_size, out);
+        Ok(())
+    }
+
+    fn encode(&self, input: &[u8]) -> Result<Vec<u8>> {
+        Ok(shuffle(input, self.element_size))
+    }
+}
 
 /// Elements that are put together at a time, so that what is between stays in the first cache.
 const BLOCK: usize = 1024;
 
 /// Puts `out` (as long as `input`) back in order.
-pub(super) fn decode(input: &[u8], size: usize, out: &mut [u8]) {
+fn unshuffle(input: &[u8], size: usize, out: &mut [u8]) {
     let count = input.len() / size.max(1);
     if size < 2 || count < 2 {
         out.copy_from_slice(input);
@@ -62,7 +107,7 @@ fn interleave<const W: usize>(a: &[u8], b: &[u8], out: &mut [u8]) {
 }
 
 /// Shuffles.
-pub(super) fn encode(data: &[u8], size: usize) -> Vec<u8> {
+fn shuffle(data: &[u8], size: usize) -> Vec<u8> {
     let count = data.len() / size.max(1);
     if size < 2 || count < 2 {
         return data.to_vec();
@@ -93,9 +138,9 @@ mod tests {
                         shuffled[j * count + i] = data[i * size + j];
                     }
                 }
-                assert_eq!(encode(&data, size), shuffled, "{size} {length}");
+                assert_eq!(shuffle(&data, size), shuffled, "{size} {length}");
                 let mut out = vec![0; length];
-                decode(&shuffled, size, &mut out);
+                unshuffle(&shuffled, size, &mut out);
                 assert_eq!(out, data, "{size} {length}");
             }
         }

@@ -3,15 +3,18 @@
 //! A count, then for each string its length and its bytes; numbers are unsigned 32-bit little-endian. Same as numcodecs'
 //! `vlen-utf8`: <https://numcodecs.readthedocs.io/en/stable/other/vlen.html>.
 
-use super::codec_error;
+use super::config::codec_error;
 use crate::Result;
+
+/// The codec's Zarr v2 id.
+pub const ID: &str = "vlen-utf8";
 
 /// The strings of an encoded chunk.
 ///
 /// # Errors
 /// [`crate::Error::Codec`] if the lengths do not go with the bytes.
 pub fn split(data: &[u8]) -> Result<Vec<&[u8]>> {
-    let bad = || codec_error("vlen-utf8", "the lengths of the strings do not go with the bytes");
+    let bad = || codec_error(ID, "the lengths of the strings do not go with the bytes");
     let number = |data: &mut &[u8]| -> Result<usize> {
         let (head, rest) = data.split_first_chunk::<4>().ok_or_else(bad)?;
         *data = rest;
@@ -38,7 +41,7 @@ pub fn split(data: &[u8]) -> Result<Vec<&[u8]>> {
 /// [`crate::Error::Codec`] if there are more than 2^32, or one is longer.
 pub fn join<S: AsRef<[u8]>>(strings: &[S]) -> Result<Vec<u8>> {
     let number = |n: usize| {
-        u32::try_from(n).map(u32::to_le_bytes).map_err(|_| codec_error("vlen-utf8", format!("{n} is beyond 32 bits")))
+        u32::try_from(n).map(u32::to_le_bytes).map_err(|_| codec_error(ID, format!("{n} is beyond 32 bits")))
     };
     let mut data = number(strings.len())?.to_vec();
     for string in strings {

@@ -1,0 +1,67 @@
+//! What a codec is to the pipeline, and its JSON.
+
+use super::pipeline::Tools;
+use crate::{Error, Result};
+use serde_json::Value;
+
+/// One codec, configured. Sizes are in bytes.
+pub(super) trait Codec: std::fmt::Debug + Send + Sync {
+    /// Size of the encoding of `decoded` bytes, if it does not depend on what they are.
+    fn encoded_size(&self, decoded: usize) -> Option<usize>;
+
+    /// Decodes `input` to exactly `out.len()` bytes.
+    fn decode(&self, input: &[u8], out: &mut [u8], tools: &mut Tools) -> Result<()>;
+
+    /// Decodes `input`, of which no more is known than that it has at most `limit` bytes decoded. Replaces what is in
+    /// `out`.
+    fn decode_bounded(&self, input: &[u8], limit: usize, out: &mut Vec<u8>, tools: &mut Tools) -> Result<()>;
+
+    /// Encodes `input`.
+    fn encode(&self, input: &[u8]) -> Result<Vec<u8>>;
+}
+
+/// The JSON object of a codec.
+pub(super) struct Config<'a> {
+    /// Zarr v2 id.
+    pub id: &'a str,
+    value: &'a Value,
+}
+
+impl<'a> Config<'a> {
+    pub fn new(value: &'a Value) -> Result<Config<'a>> {
+        match value.get("id").and_then(Value::as_str) {
+            Some(id) => Ok(Config { id, value }),
+            None => Err(codec_error("?", format!("a codec without an id: {value}"))),
+        }
+    }
+
+    /// A whole number, or `default` if there is none or it is null.
+    pub fn int(&self, key: &str, default: i64) -> Result<i64> {
+        match self.value.get(key) {
+            None | Some(Value::Null) => Ok(default),
+            Some(v) => v.as_i64().ok_or_else(|| self.error(&format!("\"{key}\" is {v}, not a whole number"))),
+        }
+    }
+
+    /// An error of this codec.
+    pub fn error(&self, what: &str) -> Error {
+        codec_error(self.id, what)
+    }
+}
+
+/// An error that names a codec.
+pub(super) fn codec_error(codec: &str, what: impl Into<String>) -> Error {
+    Error::Codec { codec: codec.to_owned(), what: what.into() }
+}
+
+/// Makes `buffer` at least `size` bytes long (what is in it stays) and returns its first `size` bytes. Fails, where
+/// memory runs out, with an error.
+pub(super) fn sized<'a>(buffer: &'a mut Vec<u8>, size: usize, codec: &str) -> Result<&'a mut [u8]> {
+    if buffer.len() < size {
+        buffer
+            .try_reserve_exact(size - buffer.len())
+            .map_err(|_| codec_error(codec, format!("no memory for {size} bytes")))?;
+        buffer.resize(size, 0);
+    }
+    Ok(&mut buffer[..size])
+}
