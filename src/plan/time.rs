@@ -1,7 +1,14 @@
 //! CF time units and calendars, in exact arithmetic.
 //!
-//! See <https://cfconventions.org/cf-conventions/cf-conventions.html#time-coordinate>. Only what can be converted without
-//! rounding is converted: units of a fixed length, between epochs of one calendar.
+//! See <https://cfconventions.org/cf-conventions/cf-conventions.html#time-coordinate>. Only what is provably exact is
+//! converted: units of a fixed length, between epochs of one calendar, to a result that is a float64.
+//!
+//! - `standard` and `proleptic_gregorian` are two calendars ([`calendars_equal`]), but a value converts between them where
+//!   they agree: both epochs and the value itself at or after 1582-10-15.
+//! - An epoch that software reads in different ways is doubtful: it equals only itself, and nothing is converted to
+//!   another epoch. So are years before 1 in `standard` and `julian` (with or without a year 0), dates without hyphens
+//!   (`19780101`: a year to some, a packed date to UDUNITS), a time zone of one digit (`-6:00`: cftime ignores it, UDUNITS
+//!   does not) or without a time, an hour without minutes, and the calendar `none`, which counts no days.
 
 /// A time unit: "*unit* since *epoch*", with a calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,9 +17,17 @@ pub struct TimeUnit {
     length: Option<i128>,
     /// Which of the units without a fixed length.
     calendar_unit: Option<char>,
-    /// Nanoseconds from the calendar's day 0 to the epoch.
-    epoch: i128,
+    epoch: Epoch,
     calendar: Calendar,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Epoch {
+    /// Nanoseconds from the calendar's day 0.
+    instant: i128,
+    /// For an epoch that can be read in another way too: its nanoseconds of the day and its time zone in seconds, so
+    /// that epochs are equal only if they are written with the same numbers.
+    doubt: Option<(i128, i128)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +43,11 @@ enum Calendar {
 }
 
 impl Calendar {
+    /// Whether its dates since 1582-10-15 are those of the Gregorian calendar.
+    fn is_gregorian(self) -> bool {
+        matches!(self, Calendar::Standard | Calendar::Proleptic)
+    }
+
     fn parse(name: Option<&str>) -> Option<Calendar> {
         Some(match name.map(|n| n.trim().to_ascii_lowercase()).as_deref() {
             None | Some("" | "standard" | "gregorian") => Calendar::Standard,
@@ -100,12 +120,13 @@ pub fn calendars_equal(a: Option<&str>, b: Option<&str>) -> bool {
 }
 
 const SECOND: i128 = 1_000_000_000;
+const DAY: i128 = 86_400 * SECOND;
 
 /// Length in nanoseconds of a unit by its UDUNITS names.
 fn unit_length(name: &str) -> Option<i128> {
     Some(match name {
-        "weeks" | "week" => 7 * 86_400 * SECOND,
-        "days" | "day" | "d" => 86_400 * SECOND,
+        "weeks" | "week" => 7 * DAY,
+        "days" | "day" | "d" => DAY,
         "hours" | "hour" | "hrs" | "hr" | "h" => 3_600 * SECOND,
         "minutes" | "minute" | "mins" | "min" => 60 * SECOND,
         "seconds" | "second" | "secs" | "sec" | "s" => SECOND,
@@ -124,7 +145,7 @@ impl TimeUnit {
         let lower = units.trim().to_ascii_lowercase();
         let mut words = lower.split_ascii_whitespace();
         let (unit, since) = (words.next()?, words.next()?);
-        if !matches!(since, "since" | "after" | "from" | "ref") {
+        if !matches!(since, "since" | "after" | "from" | "ref" | "@") {
             return None;
         }
         let length = unit_length(unit);
@@ -146,13 +167,18 @@ impl TimeUnit {
         self == other
     }
 
-    /// `value` of this unit as a number of `to`. None where it is not exact: months, years, another calendar, or a result
-    /// that is not a float64.
+    /// `value` of this unit as a number of `to`. None where it is not provably exact: months, years, another calendar, a
+    /// doubtful epoch, or a result that is not a float64. A NaN stays one.
     pub fn convert(&self, value: f64, to: &TimeUnit) -> Option<f64> {
-        if self.calendar != to.calendar {
-            return None;
+        if self == to {
+            return Some(value);
         }
         let (from_length, to_length) = (self.length?, to.length?);
+        let certain = self.epoch.doubt.is_none() && to.epoch.doubt.is_none() || self.epoch == to.epoch;
+        let both_gregorian = self.calendar.is_gregorian() && to.calendar.is_gregorian();
+        if !certain || self.calendar != to.calendar && !both_gregorian {
+            return None;
+        }
         if !value.is_finite() {
             // A missing time stays missing.
             return value.is_nan().then_some(value);
@@ -161,9 +187,16 @@ impl TimeUnit {
         let (mantissa, shift) = parts(value)?;
         // nanoseconds · 2^shift
         let scale = 1i128.checked_shl(shift).filter(|_| shift < 120)?;
-        let offset = self.epoch.checked_sub(to.epoch)?.checked_mul(scale)?;
-        let total = mantissa.checked_mul(from_length)?.checked_add(offset)?;
-        ratio(total, to_length.checked_mul(scale)?)
+        let since_epoch = mantissa.checked_mul(from_length)?;
+        if self.calendar != to.calendar {
+            let switch = i128::from(Calendar::Proleptic.days(1582, 10, 15)?) * DAY;
+            let instant = self.epoch.instant.checked_mul(scale)?.checked_add(since_epoch)?;
+            if self.epoch.instant.min(to.epoch.instant) < switch || instant < switch.checked_mul(scale)? {
+                return None;
+            }
+        }
+        let offset = self.epoch.instant.checked_sub(to.epoch.instant)?.checked_mul(scale)?;
+        ratio(since_epoch.checked_add(offset)?, to_length.checked_mul(scale)?)
     }
 }
 
@@ -214,15 +247,16 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
     a
 }
 
-/// Nanoseconds from the calendar's day 0: `1978-1-1`, `1978-01-01T12:00:00.5Z`, `1978-01-01 12:00 +10:00`, `… UTC`.
-fn parse_epoch(text: &str, calendar: Calendar) -> Option<i128> {
+/// Reads `1978-1-1`, `1978-01-01t12:00:00.5z`, `1978-01-01 12:00 +10:00`, `… utc` (in lower case). Less than a
+/// nanosecond can't be told.
+fn parse_epoch(text: &str, calendar: Calendar) -> Option<Epoch> {
     let text = text.trim();
     let (negative, body) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     };
     let date_end = body.find(|c: char| !(c.is_ascii_digit() || c == '-')).unwrap_or(body.len());
-    let (date, mut rest) = body.split_at(date_end);
+    let (date, rest) = body.split_at(date_end);
     let mut fields = date.split('-').map(|f| f.parse::<i64>().ok().filter(|_| f.len() <= 9));
     let year = fields.next()?? * if negative { -1 } else { 1 };
     let month = fields.next().unwrap_or(Some(1))?;
@@ -231,29 +265,24 @@ fn parse_epoch(text: &str, calendar: Calendar) -> Option<i128> {
         return None;
     }
     let days = calendar.days(year, month, day)?;
-    rest = rest.trim_start_matches(['t', ' ']);
+    let has_year_zero = !matches!(calendar, Calendar::Standard | Calendar::Julian);
+    let mut doubtful =
+        calendar == Calendar::None || year < 1 && !has_year_zero || !date.contains('-') && date.len() > 4;
+
+    let rest = rest.strip_prefix('t').unwrap_or(rest).trim_start();
     let time_end = rest.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(rest.len());
     let (time, zone) = rest.split_at(time_end);
     let mut nanoseconds = 0i128;
     if !time.is_empty() {
         let mut fields = time.split(':');
-        let hour: i128 = whole(fields.next()?, 24)?;
-        let minute: i128 = fields.next().map_or(Some(0), |f| whole(f, 59))?;
-        nanoseconds = (hour * 3600 + minute * 60) * SECOND;
-        if let Some(seconds) = fields.next() {
-            let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-            nanoseconds += whole(seconds, 60)? * SECOND;
-            if !fraction.is_empty() {
-                let used = &fraction[..fraction.len().min(9)];
-                if fraction[used.len()..].bytes().any(|b| b != b'0') || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-                    return None;
-                }
-                nanoseconds += used.parse::<i128>().ok()? * 10i128.pow(9 - used.len() as u32);
-            }
-        }
+        let hour = whole(fields.next()?, 23)?;
+        doubtful |= !time.contains(':');
+        let minute = fields.next().map_or(Some(0), |f| whole(f, 59))?;
+        let second = fields.next().map_or(Some(0), parse_seconds)?;
         if fields.next().is_some() {
             return None;
         }
+        nanoseconds = (hour * 3600 + minute * 60) * SECOND + second;
     }
     let zone = zone.trim();
     let zone_seconds = match zone {
@@ -266,13 +295,26 @@ fn parse_epoch(text: &str, calendar: Calendar) -> Option<i128> {
             };
             let (hours, minutes) = match digits.split_once(':') {
                 Some((h, m)) => (h, m),
-                None if digits.len() == 4 => digits.split_at(2),
+                None if digits.len() == 4 && digits.is_ascii() => digits.split_at(2),
                 None => (digits, "0"),
             };
+            doubtful |= hours.len() < 2 || time.is_empty();
             sign * (whole(hours, 18)? * 3600 + whole(minutes, 59)? * 60)
         }
     };
-    Some(i128::from(days) * 86_400 * SECOND + nanoseconds - zone_seconds * SECOND)
+    let instant = i128::from(days) * DAY + nanoseconds - zone_seconds * SECOND;
+    Some(Epoch { instant, doubt: doubtful.then_some((nanoseconds, zone_seconds)) })
+}
+
+/// `59.75` as nanoseconds.
+fn parse_seconds(text: &str) -> Option<i128> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let nanoseconds = format!("{fraction:0<9}").parse::<i128>().ok()?;
+    Some(whole(seconds, 59)? * SECOND + nanoseconds)
 }
 
 fn whole(text: &str, max: i128) -> Option<i128> {
@@ -301,6 +343,144 @@ mod tests {
         assert_eq!(convert(0.1, "days since 2000-01-01", "days since 2000-01-01", None), Some(0.1));
         assert_eq!(convert(0.0, "hours since 2000-01-01 10:00 +10:00", "hours since 2000-01-01", None), Some(0.0));
         assert_eq!(convert(1.0, "months since 2000-01-01", "days since 2000-01-01", None), None);
+    }
+
+    /// Calendar arithmetic of cftime, exact arithmetic of Python (tests/data/make_cf_time.py).
+    #[test]
+    fn as_cftime_counts() {
+        let (mut exact, mut inexact) = (0, 0);
+        for line in include_str!("../../tests/data/cf_time.tsv").lines().filter(|l| !l.starts_with('#')) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [value, from, calendar, to, result] = fields[..] else { panic!("{line}") };
+            let got = convert(value.parse().unwrap(), from, to, Some(calendar));
+            match result {
+                "inexact" => inexact += i32::from(got.is_none()),
+                _ => exact += i32::from(got == Some(result.parse().unwrap())),
+            }
+            assert_eq!(got, result.parse().ok(), "{line}");
+        }
+        assert!(exact > 500 && inexact > 300, "{exact} {inexact}");
+    }
+
+    #[test]
+    fn two_gregorian_calendars() {
+        let unit = |units, calendar| TimeUnit::parse(units, Some(calendar)).unwrap();
+        let standard = unit("days since 1970-01-01", "standard");
+        let proleptic = unit("hours since 2000-01-01", "proleptic_gregorian");
+        assert!(!standard.same_axis(&unit("days since 1970-01-01", "proleptic_gregorian")));
+        assert_eq!(standard.convert(10957.0, &proleptic), Some(0.0));
+        assert_eq!(proleptic.convert(0.0, &standard), Some(10957.0));
+        // 1582-10-15 is day -141427 (cftime); the day before has another date in each.
+        assert_eq!(
+            standard.convert(-141_427.0, &unit("days since 1970-01-01", "proleptic_gregorian")),
+            Some(-141_427.0)
+        );
+        assert_eq!(standard.convert(-141_427.5, &unit("days since 1970-01-01", "proleptic_gregorian")), None);
+        assert_eq!(standard.convert(0.0, &unit("days since 1500-01-01", "proleptic_gregorian")), None);
+        assert_eq!(standard.convert(0.0, &unit("days since 1970-01-01", "julian")), None);
+        assert_eq!(standard.convert(0.0, &unit("days since 1970-01-01", "noleap")), None);
+    }
+
+    #[test]
+    fn doubtful_epochs_equal_only_themselves() {
+        let unit = |epoch: &str, calendar| TimeUnit::parse(&format!("days since {epoch}"), Some(calendar)).unwrap();
+        let plain = |calendar| unit("2000-01-01", calendar);
+        for (epoch, same, calendar) in [
+            ("0000-01-01", "0-1-1 00:00:00", "standard"),
+            ("-4712-01-01 12:00", "-4712-01-01 12:00:00", "julian"),
+            ("20000101", "20000101 UTC", "standard"),
+            ("2000-01-01 00:00 -6:00", "2000-1-1 0:00:00 -6", "standard"),
+            ("2000-01-01 +10", "2000-1-1 +10:00", "standard"),
+            ("2000-01-01 12", "2000-01-01T12", "standard"),
+            ("2000-01-02", "2000-1-2", "none"),
+        ] {
+            let a = unit(epoch, calendar);
+            assert!(a.same_axis(&unit(same, calendar)), "{epoch}");
+            assert_eq!(a.convert(0.1, &unit(same, calendar)), Some(0.1));
+            let hours = TimeUnit::parse(&format!("hours since {same}"), Some(calendar)).unwrap();
+            assert_eq!(a.convert(1.5, &hours), Some(36.0), "{epoch}");
+            assert_eq!(a.convert(0.0, &plain(calendar)), None, "{epoch}");
+            assert_eq!(plain(calendar).convert(0.0, &a), None, "{epoch}");
+        }
+        let zone = unit("2000-01-01 12:00 -6:00", "standard");
+        assert!(!zone.same_axis(&unit("2000-01-01 18:00 -0:00", "standard")));
+        assert_eq!(unit("0000-01-01", "noleap").convert(0.0, &plain("noleap")), Some(-730_000.0));
+    }
+
+    #[test]
+    fn extreme_values() {
+        let (a, b) = ("days since 2000-01-01", "microseconds since 1970-01-01 00:00:00.000001");
+        for v in [f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, 1e300, -1e-300, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(convert(v, a, b, None), None);
+            assert_eq!(convert(v, a, "d since 2000-1-1", None), Some(v));
+        }
+        assert!(convert(f64::NAN, a, b, None).unwrap().is_nan());
+        assert_eq!(convert(-0.0, a, b, None), convert(0.0, a, b, None));
+        // 2^53 + 1 is no float64, 2^53 + 2 is.
+        let second = "seconds since 2000-01-01 00:00:0";
+        assert_eq!(convert(9007199254740992.0, &format!("{second}1"), &format!("{second}0"), None), None);
+        assert_eq!(
+            convert(9007199254740992.0, &format!("{second}2"), &format!("{second}0"), None),
+            Some(9007199254740994.0)
+        );
+        assert!(TimeUnit::parse("days since 999999999-01-01", None).is_some());
+        assert!(TimeUnit::parse("days since 9999999999-01-01", None).is_none());
+    }
+
+    /// Units of real files: all that cftime reads.
+    #[test]
+    fn units_of_real_files() {
+        for (units, calendar) in [
+            ("milliseconds since 2018-07-02 04:33:00.000", None),
+            ("seconds since 1900-01-01 00:00:00", Some("360_day")),
+            ("seconds since 2000-01-01 00:00:00.0", Some("Gregorian")),
+            ("seconds since 2021-10-11T22:36:02Z", Some("gregorian")),
+            ("days since 1800-01-01 00:00:0.0", Some("gregorian")),
+            ("hours since 1900-1-1 0:0:0", None),
+            ("hour since 0000-01-01 00:00:00", None),
+            ("days since 1970-01-01 00:00:00 UTC", Some("gregorian")),
+            ("days since 1850-01-01 00:00:00", Some("noleap")),
+        ] {
+            assert!(TimeUnit::parse(units, calendar).is_some(), "{units}");
+        }
+        // The day before the month; a month by name.
+        for units in ["seconds since 1-1-1970", "days since Jan 1, 2000", "day as %Y%m%d.%f"] {
+            assert!(TimeUnit::parse(units, None).is_none(), "{units}");
+        }
+    }
+
+    /// Deterministic mutations: never a panic.
+    #[test]
+    fn mutations_never_panic() {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut next = move |n: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % n.max(1) as u64) as usize
+        };
+        let other = TimeUnit::parse("days since 2000-01-01", None).unwrap();
+        let pieces = ["-", "+", ":", ".", " ", "t", "z", "0", "999999999", "é", "since", "1e9", "@", "utc"];
+        let mut parsed = 0;
+        for _ in 0..40_000 {
+            let mut text: Vec<char> = "days since 1978-01-01 12:00:00.5 +10:00".chars().collect();
+            for _ in 0..=next(4) {
+                let at = next(text.len());
+                match next(3) {
+                    0 => drop(text.drain(at..(at + next(4)).min(text.len()))),
+                    1 => drop(text.splice(at..at, pieces[next(pieces.len())].chars())),
+                    _ => text.extend(pieces[next(pieces.len())].chars()),
+                }
+            }
+            let text: String = text.into_iter().collect();
+            let calendar = [None, Some("julian"), Some("360_day"), Some("none")][next(4)];
+            if let Some(unit) = TimeUnit::parse(&text, calendar) {
+                parsed += 1;
+                unit.convert(f64::from_bits((next(usize::MAX) as u64) << next(8)), &other);
+                assert!(unit.same_axis(&unit));
+            }
+        }
+        assert!(parsed > 1000, "{parsed}");
     }
 
     /// Days between two epochs, from cftime 1.6 (`date2num(b, "days since a", calendar)`).
@@ -336,6 +516,8 @@ mod tests {
             "d since 2000-01-01 0:0:0.0 UTC",
             "days since 2000-01-01 00:00:00 +00:00",
             "days since 2000-01-01 10:00:00 +1000",
+            "days @ 2000-01",
+            "days since 2000",
         ] {
             assert!(a.same_axis(&TimeUnit::parse(text, Some("gregorian")).unwrap()), "{text}");
         }
@@ -346,7 +528,10 @@ mod tests {
             "days since x",
             "degrees_north",
             "1",
-            "days since 2000-01-01 25:00",
+            "days since 2000-01-01 24:00",
+            "days since 2000-01-01 23:59:60",
+            "days since 2000-01-01 00:00:00.0000000001",
+            "days since 2000-01-01 +1é",
             "days since 2000-01-01 foo",
             "days since é",
         ] {

@@ -43,7 +43,8 @@ def make_source(path, time, offset):
         v.units = "degrees_east"
         v[:] = [0, 0.25, 0.5, 0.75]
         shape = (len(time), 2, 3, 4)
-        v = nc.createVariable("sst", "i2", ("time", "depth", "lat", "lon"), zlib=True, chunksizes=(1, 1, 3, 4), fill_value=-999)
+        dims = ("time", "depth", "lat", "lon")
+        v = nc.createVariable("sst", "i2", dims, zlib=True, chunksizes=(1, 1, 3, 4), fill_value=-999)
         v.set_auto_maskandscale(False)
         v.scale_factor, v.add_offset, v.units = np.float32(0.01), np.float32(273.15), "degC"
         v.valid_range = np.array([-300, 4500], "i2")
@@ -156,7 +157,8 @@ def main():
         os.chdir(folder)
         os.mkdir("day é")
         files = ["day é/1 & 2.nc", "day é/3.nc", "day é/4.nc"]
-        for name, time, offset in zip(files, ([0.5, 1.25], [3.0, 4.0], [7.0, 9.5]), (0, 1000, 2000)):
+        times = [0.5, 1.25], [3.0, 4.0], [7.0, 9.5]
+        for name, time, offset in zip(files, times, (0, 1000, 2000), strict=True):
             make_source(name, time, offset)
         gdal.Run("mdim", "mosaic", input=files, output="mosaic.vrt")
         make_groups("groups.vrt")
