@@ -1,0 +1,287 @@
+#include "dataset.hpp"
+
+#include "gdalsubdatasetinfo.h"
+
+#include <algorithm>
+#include <set>
+
+namespace mdimrefs
+{
+
+namespace
+{
+
+// Bands of a classic dataset, at most (the bound of GDAL's own Zarr driver).
+constexpr GUInt64 MAX_BANDS = 65536;
+
+// A store without bands: its root group, or its list of subdatasets.
+class Dataset final : public GDALDataset
+{
+  public:
+    explicit Dataset(std::shared_ptr<OpenStore> store) : m_store(std::move(store))
+    {
+    }
+
+    std::shared_ptr<GDALGroup> GetRootGroup() const override
+    {
+        return m_root;
+    }
+
+    char **GetFileList() override
+    {
+        return CSLAddString(nullptr, m_store->path.c_str());
+    }
+
+    void ShowGroup()
+    {
+        m_root = m_store->RootGroup();
+    }
+
+  private:
+    std::shared_ptr<OpenStore> m_store;
+    std::shared_ptr<GDALGroup> m_root;
+};
+
+std::string SubdatasetName(const OpenStore &store, const ArrayInfo &array)
+{
+    return std::string(PREFIX) + "\"" + store.path + "\":" + array.fullName;
+}
+
+// Arrays that are maps: numbers over two dimensions or more, and no bounds of a coordinate.
+std::vector<size_t> Maps(const OpenStore &store)
+{
+    std::set<std::string> bounds;
+    for (const auto &array : store.arrays)
+    {
+        for (const auto &attribute : array.attributes)
+        {
+            if ((attribute.name == "bounds" || attribute.name == "climatology") && attribute.values.size() == 1)
+                bounds.insert((array.parent == "/" ? "/" : array.parent + "/") + attribute.values[0]);
+        }
+    }
+    std::vector<size_t> maps;
+    for (size_t i = 0; i < store.arrays.size(); ++i)
+    {
+        const auto &array = store.arrays[i];
+        if (array.isData && array.error.empty() && !array.isString && array.dimensions.size() >= 2 &&
+            bounds.count(array.fullName) == 0)
+            maps.push_back(i);
+    }
+    return maps;
+}
+
+// One array as bands: the last two dimensions are y and x, north up; `indices` fixes the first dimensions.
+GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number, const std::vector<uint64_t> &indices)
+{
+    const ArrayInfo &info = store->arrays[number];
+    const size_t rank = info.dimensions.size();
+    if (!info.error.empty())
+    {
+        CPLError(CE_Failure, CPLE_AppDefined, "%s", info.error.c_str());
+        return nullptr;
+    }
+    if (info.isString || rank < indices.size() || rank - indices.size() < 1)
+    {
+        CPLError(CE_Failure, CPLE_AppDefined, "MDIMREFS: array %s of %d dimensions can't be shown as bands%s",
+                 info.fullName.c_str(), static_cast<int>(rank), indices.empty() ? "" : " with these indices");
+        return nullptr;
+    }
+    GUInt64 bands = 1;
+    std::string view = "[";
+    for (size_t a = 0; a < rank; ++a)
+    {
+        const GUInt64 size = store->dimensions[info.dimensions[a]].size;
+        if (a < indices.size())
+        {
+            if (indices[a] >= size)
+            {
+                CPLError(CE_Failure, CPLE_AppDefined,
+                         "MDIMREFS: index " CPL_FRMT_GUIB " is outside dimension %s of " CPL_FRMT_GUIB,
+                         static_cast<GUIntBig>(indices[a]), store->dimensions[info.dimensions[a]].fullName.c_str(),
+                         static_cast<GUIntBig>(size));
+                return nullptr;
+            }
+            view += std::to_string(indices[a]);
+        }
+        else
+        {
+            view += ":";
+            if (a + 2 < rank)
+                bands = size != 0 && bands > MAX_BANDS / size ? MAX_BANDS + 1 : bands * size;
+        }
+        view += a + 1 < rank ? "," : "]";
+    }
+    if (bands > MAX_BANDS)
+    {
+        CPLError(CE_Failure, CPLE_AppDefined,
+                 "MDIMREFS: array %s has more than %d slices: name one by its index in the first dimension, as %s:0",
+                 info.fullName.c_str(), static_cast<int>(MAX_BANDS), SubdatasetName(*store, info).c_str());
+        return nullptr;
+    }
+    std::shared_ptr<GDALMDArray> array = store->GetArray(number);
+    if (!indices.empty())
+        array = array->GetView(view);
+    if (!array)
+        return nullptr;
+    const size_t left = array->GetDimensionCount();
+    if (left == 1)
+        return array->AsClassicDataset(0, 0, store->RootGroup());
+    // South-up rasters are slow or upside down in many programs.
+    const auto variable = array->GetDimensions()[left - 2]->GetIndexingVariable();
+    double start = 0;
+    double step = 0;
+    if (variable && variable->IsRegularlySpaced(start, step) && step > 0)
+    {
+        std::string flip = "[";
+        for (size_t a = 0; a < left; ++a)
+            flip += std::string(a + 2 == left ? "::-1" : ":") + (a + 1 < left ? "," : "]");
+        array = array->GetView(flip);
+        if (!array)
+            return nullptr;
+    }
+    return array->AsClassicDataset(left - 1, left - 2, store->RootGroup());
+}
+
+GDALDataset *OpenClassic(const std::shared_ptr<OpenStore> &store, const std::string &rest)
+{
+    if (!rest.empty())
+    {
+        std::vector<uint64_t> indices;
+        const int number = store->Select(rest, indices);
+        return number < 0 ? nullptr : OpenBands(store, static_cast<size_t>(number), indices);
+    }
+    const auto maps = Maps(*store);
+    if (maps.size() == 1)
+        return OpenBands(store, maps[0], {});
+    auto dataset = std::make_unique<Dataset>(store);
+    CPLStringList list;
+    int number = 0;
+    for (size_t i : maps)
+    {
+        const auto &array = store->arrays[i];
+        ++number;
+        std::string size;
+        for (size_t d : array.dimensions)
+            size += (size.empty() ? "" : "x") + std::to_string(store->dimensions[d].size);
+        list.SetNameValue(CPLSPrintf("SUBDATASET_%d_NAME", number), SubdatasetName(*store, array).c_str());
+        list.SetNameValue(CPLSPrintf("SUBDATASET_%d_DESC", number),
+                          CPLSPrintf("[%s] %s (%s)", size.c_str(), array.fullName.c_str(),
+                                     GDALGetDataTypeName(array.type.GetNumericDataType())));
+    }
+    dataset->SetMetadata(list.List(), "SUBDATASETS");
+    return dataset.release();
+}
+
+bool CheckOptions(CSLConstList options)
+{
+    for (const char *key : {"VERIFY", "MISSING_SOURCE", "VERIFY_CHECKSUM", "NUM_THREADS", "CACHE_SIZE"})
+    {
+        const char *value = CSLFetchNameValue(options, key);
+        if (value && *value == '\0')
+        {
+            CPLError(CE_Failure, CPLE_IllegalArg, "MDIMREFS: open option %s has no value", key);
+            return false;
+        }
+    }
+    return true;
+}
+
+GDALDataset *Open(GDALOpenInfo *info)
+{
+    if (info->eAccess == GA_Update)
+    {
+        CPLError(CE_Failure, CPLE_NotSupported, "MDIMREFS: update is not supported");
+        return nullptr;
+    }
+    const int kinds = info->nOpenFlags & (GDAL_OF_RASTER | GDAL_OF_VECTOR | GDAL_OF_MULTIDIM_RASTER);
+    const bool prefixed = STARTS_WITH_CI(info->pszFilename, PREFIX);
+    if (!CheckOptions(info->papszOpenOptions))
+        return nullptr;
+    std::string path = info->pszFilename;
+    std::string rest;
+    if (prefixed)
+    {
+        Text pathText;
+        Text restText;
+        Text error;
+        if (!mr_split_name(info->pszFilename, pathText.out(), restText.out(), error.out()))
+        {
+            Raise(error);
+            return nullptr;
+        }
+        path = pathText.get();
+        rest = restText.get();
+    }
+    const auto store = OpenStore::Open(path, info->papszOpenOptions);
+    if (!store)
+        return nullptr;
+    // Both kinds at once confuse `gdal info`: multidimensional comes first, if it was asked for.
+    if (kinds & GDAL_OF_MULTIDIM_RASTER)
+    {
+        if (!rest.empty())
+        {
+            std::vector<uint64_t> indices;
+            if (store->Select(rest, indices) < 0)
+                return nullptr;
+        }
+        auto dataset = std::make_unique<Dataset>(store);
+        dataset->ShowGroup();
+        dataset->SetDescription(info->pszFilename);
+        return dataset.release();
+    }
+    if (!(kinds & GDAL_OF_RASTER) && kinds != 0)
+        return nullptr;
+    GDALDataset *dataset = OpenClassic(store, rest);
+    if (dataset)
+        dataset->SetDescription(info->pszFilename);
+    return dataset;
+}
+
+class Subdataset final : public GDALSubdatasetInfo
+{
+  public:
+    explicit Subdataset(const std::string &name) : GDALSubdatasetInfo(name)
+    {
+    }
+
+  private:
+    void parseFileName() override
+    {
+        if (!STARTS_WITH_CI(m_fileName.c_str(), PREFIX))
+            return;
+        Text path;
+        Text rest;
+        Text error;
+        if (!mr_split_name(m_fileName.c_str(), path.out(), rest.out(), error.out()))
+            return;
+        m_driverPrefixComponent = "MDIMREFS";
+        m_cleanedPathComponent = path.get();
+        m_isQuoted = m_fileName.size() > strlen(PREFIX) && m_fileName[strlen(PREFIX)] == '"';
+        m_pathComponent = m_isQuoted ? quote(m_cleanedPathComponent) : m_cleanedPathComponent;
+        m_subdatasetComponent = rest.get();
+    }
+};
+
+}  // namespace
+
+GDALDataset *OpenDataset(GDALOpenInfo *info)
+{
+    return Guarded([&] { return Open(info); }, static_cast<GDALDataset *>(nullptr));
+}
+
+GDALSubdatasetInfo *SubdatasetInfo(const char *name)
+{
+    return Guarded(
+        [&]() -> GDALSubdatasetInfo *
+        {
+            if (!STARTS_WITH_CI(name, PREFIX))
+                return nullptr;
+            auto info = std::make_unique<Subdataset>(name);
+            if (info->GetSubdatasetComponent().empty())
+                return nullptr;
+            return info.release();
+        },
+        static_cast<GDALSubdatasetInfo *>(nullptr));
+}
+
+}  // namespace mdimrefs

@@ -1,0 +1,116 @@
+// A store as GDAL's groups, dimensions and arrays. All metadata crosses the seam once, when a store is opened.
+#pragma once
+
+#include "guard.hpp"
+
+#include "cpl_json.h"
+#include "gdal_priv.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace mdimrefs
+{
+
+struct AttributeInfo
+{
+    std::string name;
+    GDALExtendedDataType type = GDALExtendedDataType::CreateString();
+    std::vector<GUInt64> shape;
+    // As text: numbers exactly.
+    std::vector<std::string> values;
+};
+
+struct DimensionInfo
+{
+    std::string parent;
+    std::string name;
+    std::string fullName;
+    std::string type;
+    std::string direction;
+    GUInt64 size = 0;
+    // Number of the array that labels it, or -1.
+    int variable = -1;
+};
+
+struct ArrayInfo
+{
+    std::string parent;
+    std::string name;
+    std::string fullName;
+    // Why it can't be read; else empty.
+    std::string error;
+    std::vector<size_t> dimensions;
+    std::vector<GUInt64> blockSize;
+    GDALExtendedDataType type = GDALExtendedDataType::CreateString();
+    std::vector<AttributeInfo> attributes;
+    std::string unit;
+    std::vector<GByte> noData;
+    bool hasScale = false;
+    bool hasOffset = false;
+    double scale = 1;
+    double offset = 0;
+    GDALDataType scaleType = GDT_Unknown;
+    GDALDataType offsetType = GDT_Unknown;
+    std::string srs;
+    // Dimensions along y and x, counted from 0, or -1.
+    int y = -1;
+    int x = -1;
+    bool regular = false;
+    double start = 0;
+    double step = 0;
+    bool isData = false;
+    bool isString = false;
+    CPLStringList structural;
+    std::vector<std::string> coordinates;
+};
+
+struct GroupInfo
+{
+    std::string parent;
+    std::string name;
+    std::string fullName;
+    std::vector<AttributeInfo> attributes;
+};
+
+class Group;
+class Array;
+
+// An open store; what is made of it (groups, arrays, dimensions) keeps it open.
+class OpenStore : public std::enable_shared_from_this<OpenStore>
+{
+  public:
+    static std::shared_ptr<OpenStore> Open(const std::string &path, CSLConstList options);
+    ~OpenStore();
+
+    const MrStore *Handle() const
+    {
+        return m_store;
+    }
+
+    std::shared_ptr<GDALGroup> RootGroup();
+    std::shared_ptr<GDALMDArray> GetArray(size_t number);
+    std::shared_ptr<GDALDimension> GetDimension(size_t number);
+
+    // The array and indices of a name like /sst:29:0; -1 (and an error) if there is none.
+    int Select(const std::string &name, std::vector<uint64_t> &indices) const;
+
+    std::string path;
+    std::string context;
+    std::vector<GroupInfo> groups;
+    std::vector<DimensionInfo> dimensions;
+    std::vector<ArrayInfo> arrays;
+
+  private:
+    bool Describe();
+
+    MrStore *m_store = nullptr;
+    std::mutex m_mutex;
+    std::map<size_t, std::weak_ptr<GDALMDArray>> m_arrays;
+    std::map<size_t, std::weak_ptr<GDALDimension>> m_dimensions;
+};
+
+}  // namespace mdimrefs

@@ -1,0 +1,252 @@
+//! A store's metadata as JSON, in GDAL's terms: what `cpp/multidim.cpp` reads once.
+
+use crate::Result;
+use crate::model::{ArrayDesc, ArrayKind, Attribute, Attributes, ByteOrder, DType, Kind, json_to_f64};
+use crate::read::Reader;
+use crate::store::Store;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// GDAL's name of a data type.
+fn gdal_type(dtype: &DType) -> &'static str {
+    match (dtype.kind, dtype.size) {
+        (Kind::Bool, _) | (Kind::UInt, 1) => "Byte",
+        (Kind::UInt, 2) => "UInt16",
+        (Kind::UInt, 4) => "UInt32",
+        (Kind::UInt, _) => "UInt64",
+        (Kind::Int, 1) => "Int8",
+        (Kind::Int, 2) => "Int16",
+        (Kind::Int, 4) => "Int32",
+        (Kind::Int, _) => "Int64",
+        (Kind::Float, 2) => "Float16",
+        (Kind::Float, 4) => "Float32",
+        (Kind::Float, _) => "Float64",
+        (Kind::Complex, 8) => "CFloat32",
+        (Kind::Complex, _) => "CFloat64",
+        (Kind::Bytes | Kind::VlenUtf8, _) => "String",
+    }
+}
+
+/// Attributes that GDAL shows by functions of their own (no-data, scale, offset, unit).
+const SHOWN_ELSEWHERE: [&str; 4] = ["_FillValue", "scale_factor", "add_offset", "units"];
+
+fn number_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Number(n) => Some(n.to_string()),
+        Value::Bool(b) => Some(u8::from(*b).to_string()),
+        _ => json_to_f64(value).map(|v| v.to_string()),
+    }
+}
+
+fn attribute(a: &Attribute) -> Option<Value> {
+    let single = !a.value.is_array();
+    let list = match &a.value {
+        Value::Array(list) => list.clone(),
+        value => vec![value.clone()],
+    };
+    let declared = a.dtype.as_deref().and_then(|t| DType::parse(t).ok());
+    let is_text = match &declared {
+        Some(dtype) => !dtype.is_numeric(),
+        None => list.iter().any(|v| v.is_string() && json_to_f64(v).is_none()) || list.is_empty() || a.value.is_string(),
+    };
+    let (kind, values) = if is_text {
+        let values = list.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)).collect::<Vec<_>>();
+        ("String", values)
+    } else {
+        let whole = list.iter().all(|v| v.is_i64() || v.is_u64());
+        let guess = || {
+            if !whole {
+                "Float64"
+            } else if list.iter().all(|v| v.as_i64().is_some_and(|i| i32::try_from(i).is_ok())) {
+                "Int32"
+            } else {
+                "Int64"
+            }
+        };
+        let kind = declared.as_ref().map_or_else(guess, gdal_type);
+        (kind, list.iter().map(number_text).collect::<Option<Vec<_>>>()?)
+    };
+    let shape: Vec<usize> = if single { Vec::new() } else { vec![values.len()] };
+    Some(json!({"name": a.name, "type": kind, "shape": shape, "values": values}))
+}
+
+fn attributes(list: &Attributes, left_out: &[&str]) -> Vec<Value> {
+    list.0.iter().filter(|a| !left_out.contains(&a.name.as_str())).filter_map(attribute).collect()
+}
+
+/// Parent, own name, full name, as GDAL has them.
+fn names(full: &str) -> (String, String, String) {
+    match full.rsplit_once('/') {
+        Some((parent, own)) => (format!("/{parent}"), own.to_owned(), format!("/{full}")),
+        None => ("/".into(), full.to_owned(), format!("/{full}")),
+    }
+}
+
+/// The whole description.
+///
+/// # Errors
+/// None at present.
+pub fn describe(reader: &Reader) -> Result<String> {
+    let store = reader.store();
+    let planned: Vec<&ArrayDesc> = store.arrays().iter().collect();
+    // Groups: those with attributes, and all that hold an array.
+    let mut groups: BTreeSet<String> = BTreeSet::new();
+    for desc in &planned {
+        let mut name = desc.name.as_str();
+        while let Some((parent, _)) = name.rsplit_once('/') {
+            groups.insert(parent.to_owned());
+            name = parent;
+        }
+    }
+    let mut group_list = vec![json!({
+        "parent": "", "name": "/", "full_name": "/",
+        "attributes": attributes(store.group_attrs("").unwrap_or(&Attributes::default()), &[]),
+    })];
+    for group in &groups {
+        let (parent, name, full) = names(group);
+        let attrs = store.group_attrs(group).cloned().unwrap_or_default();
+        group_list.push(
+            json!({"parent": parent, "name": name, "full_name": full, "attributes": attributes(&attrs, &[])}),
+        );
+    }
+    // Dimensions: one for each name and length, so that arrays of two sizes never share one.
+    let mut dimensions: Vec<(String, u64)> = Vec::new();
+    let mut arrays = Vec::new();
+    for desc in &planned {
+        let shape = desc.shape.clone().unwrap_or_else(|| vec![0; desc.dims.len()]);
+        let numbers: Vec<usize> = desc
+            .dims
+            .iter()
+            .zip(&shape)
+            .map(|(name, size)| {
+                let key = (name.clone(), *size);
+                dimensions.iter().position(|d| *d == key).unwrap_or_else(|| {
+                    dimensions.push(key);
+                    dimensions.len() - 1
+                })
+            })
+            .collect();
+        arrays.push(array(store, desc, &numbers));
+    }
+    for (broken, why) in store.broken() {
+        let (parent, name, full) = names(broken);
+        arrays.push(json!({
+            "parent": parent, "name": name, "full_name": full, "type": "Byte", "dimensions": [],
+            "error": format!("MDIMREFS: {}: array \"{broken}\": {why}", store.path()),
+        }));
+    }
+    let dimension_list: Vec<Value> = dimensions.iter().map(|(name, size)| dimension(store, name, *size)).collect();
+    Ok(json!({
+        "context": format!("generation {}", store.generation()),
+        "groups": group_list, "dimensions": dimension_list, "arrays": arrays,
+    })
+    .to_string())
+}
+
+fn dimension(store: &Store, full_name: &str, size: u64) -> Value {
+    let (parent, name, full) = names(full_name);
+    let info = store.dimensions().iter().find(|(n, _)| n == full_name).map(|(_, d)| d.clone()).unwrap_or_default();
+    let labels = |a: &ArrayDesc| a.shape.as_deref() == Some(&[size]) && a.dims == [full_name];
+    let named = info.variable.as_deref().unwrap_or(full_name);
+    let variable = store.arrays().iter().position(|a| a.name == named && labels(a));
+    let (kind, direction) = match (info.kind.as_str(), variable) {
+        ("", Some(v)) => {
+            let (kind, direction) = crate::plan::cf::kind_and_direction(&store.arrays()[v].attrs);
+            (kind.to_owned(), direction.to_owned())
+        }
+        _ => (info.kind, info.direction),
+    };
+    json!({
+        "parent": parent, "name": name, "full_name": full, "size": size, "type": kind, "direction": direction,
+        "variable": variable.map_or(-1, |v| v as i64),
+    })
+}
+
+fn array(store: &Store, desc: &ArrayDesc, numbers: &[usize]) -> Value {
+    let (parent, name, full) = names(&desc.name);
+    let find = |dim: &str| store.dimensions().iter().find(|(n, _)| n == dim).map(|(_, d)| d);
+    let axis = |kind: &str| desc.dims.iter().rposition(|d| find(d).is_some_and(|i| i.kind == kind));
+    let (x, y) = (axis("HORIZONTAL_X"), axis("HORIZONTAL_Y"));
+    let srs = x.and_then(|x| find(&desc.dims[x])?.srs.clone()).filter(|_| y.is_some()).unwrap_or_default();
+    let scaling = |attribute: &str| {
+        let a = desc.attrs.get(attribute)?;
+        let value = number_text(match &a.value {
+            Value::Array(list) => list.first()?,
+            v => v,
+        })?;
+        let kind = a.dtype.as_deref().and_then(|t| DType::parse(t).ok()).map_or("Float64", |d| gdal_type(&d));
+        Some(json!({"value": value, "type": kind}))
+    };
+    let error = match &desc.shape {
+        Some(_) => String::new(),
+        None => format!(
+            "MDIMREFS: {}: array \"{}\" was scanned but has no place in a whole yet: run `gdal driver mdimrefs plan`",
+            store.path(),
+            desc.name
+        ),
+    };
+    let is_number = |kind: Kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Float);
+    let affine = desc.affine.as_ref().map(|a| json!({"start": a.start.to_string(), "step": a.step.to_string()}));
+    json!({
+        "parent": parent, "name": name, "full_name": full, "error": error, "is_data": desc.kind == ArrayKind::Data,
+        "dimensions": numbers, "block_size": desc.chunks, "type": gdal_type(&desc.dtype),
+        "attributes": attributes(&desc.attrs, &SHOWN_ELSEWHERE),
+        "unit": desc.attrs.text("units").unwrap_or_default(),
+        "no_data": if is_number(desc.dtype.kind) { no_data(desc).unwrap_or_default() } else { String::new() },
+        "scale": scaling("scale_factor"), "offset": scaling("add_offset"),
+        "srs": srs, "x": x.map_or(-1, |i| i as i64), "y": y.map_or(-1, |i| i as i64),
+        "affine": affine, "structural": structural(desc), "coordinates": coordinates(store, desc),
+    })
+}
+
+/// No-data: `_FillValue`, else `missing_value`, if it is a value of the array's type.
+fn no_data(desc: &ArrayDesc) -> Option<String> {
+    let value = ["_FillValue", "missing_value"].iter().find_map(|name| {
+        match &desc.attrs.get(name)?.value {
+            Value::Array(list) if list.len() == 1 => list.first().cloned(),
+            Value::Array(_) => None,
+            v => Some(v.clone()),
+        }
+    })?;
+    crate::model::Fill(value.clone()).to_bytes(&desc.dtype).ok()?;
+    number_text(&value)
+}
+
+/// KEY=VALUE texts of the codec.
+fn structural(desc: &ArrayDesc) -> Vec<String> {
+    let mut items = Vec::new();
+    let ids: Vec<&str> = desc.codec.encode_order().filter_map(|c| c["id"].as_str()).collect();
+    let is_filter = |id: &&&str| matches!(**id, "shuffle" | "fletcher32" | "delta" | "bitshuffle");
+    if let Some(id) = ids.iter().find(|id| !is_filter(id) && !id.starts_with("vlen")) {
+        items.push(format!("COMPRESSION={}", if *id == "zlib" { "DEFLATE".to_owned() } else { id.to_uppercase() }));
+    }
+    let filters: Vec<String> = ids.iter().filter(is_filter).map(|id| id.to_uppercase()).collect();
+    if !filters.is_empty() {
+        items.push(format!("FILTER={}", filters.join(",")));
+    }
+    if desc.dtype.swap_size() > 1 {
+        items.push(format!("ENDIANNESS={}", if desc.dtype.order == ByteOrder::Big { "BIG" } else { "LITTLE" }));
+    }
+    items
+}
+
+/// Arrays that the attribute `coordinates` names, by full name.
+fn coordinates(store: &Store, desc: &ArrayDesc) -> Vec<String> {
+    let Some(list) = desc.attrs.text("coordinates") else { return Vec::new() };
+    let group = desc.name.rsplit_once('/').map_or("", |(g, _)| g);
+    list.split_ascii_whitespace()
+        .filter_map(|name| {
+            let mut group = group;
+            loop {
+                let full = if group.is_empty() { name.to_owned() } else { format!("{group}/{name}") };
+                if store.find(&full).is_some() {
+                    return Some(format!("/{full}"));
+                }
+                if group.is_empty() {
+                    return None;
+                }
+                group = group.rsplit_once('/').map_or("", |(g, _)| g);
+            }
+        })
+        .collect()
+}

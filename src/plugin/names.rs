@@ -1,0 +1,114 @@
+//! Names to open: `MDIMREFS:store.sqlite`, `MDIMREFS:"path":/array:29:0`.
+
+use crate::store::Store;
+use crate::{Error, Result};
+
+const PREFIX: &str = "MDIMREFS:";
+
+/// Path of the store, and what follows it (`/array…`, or nothing). `exists` says whether a path is a file: without
+/// quotes, a colon may be of the path.
+///
+/// # Errors
+/// [`Error::Invalid`] if a quote is not closed, or something else than an array follows.
+pub fn split(name: &str, exists: &dyn Fn(&str) -> bool) -> Result<(String, String)> {
+    let body = match name.get(..PREFIX.len()) {
+        Some(p) if p.eq_ignore_ascii_case(PREFIX) => &name[PREFIX.len()..],
+        _ => name,
+    };
+    if let Some(quoted) = body.strip_prefix('"') {
+        let mut path = String::new();
+        let mut chars = quoted.char_indices();
+        while let Some((at, c)) = chars.next() {
+            match c {
+                '\\' if quoted[at + 1..].starts_with(['"', '\\']) => {
+                    path.extend(chars.next().map(|(_, c)| c));
+                }
+                '"' => {
+                    let rest = &quoted[at + 1..];
+                    return match rest.strip_prefix(':') {
+                        None if rest.is_empty() => Ok((path, String::new())),
+                        Some(array) => Ok((path, array.to_owned())),
+                        None => Err(Error::Invalid(format!("{name}: after the quoted path comes `:/array`"))),
+                    };
+                }
+                c => path.push(c),
+            }
+        }
+        return Err(Error::Invalid(format!("{name}: the quote of the path is not closed")));
+    }
+    if body.is_empty() {
+        return Err(Error::Invalid(format!("{name}: the path of the store is missing")));
+    }
+    if exists(body) {
+        return Ok((body.to_owned(), String::new()));
+    }
+    let mut splits: Vec<usize> = body.match_indices(":/").map(|(at, _)| at).collect();
+    splits.reverse();
+    match splits.into_iter().find(|at| exists(&body[..*at])) {
+        Some(at) => Ok((body[..at].to_owned(), body[at + 1..].to_owned())),
+        None => Ok((body.to_owned(), String::new())),
+    }
+}
+
+/// The array that `name` means (the longest that fits), and the indices after it.
+///
+/// # Errors
+/// [`Error::Invalid`] if there is none, or what follows is not indices.
+pub fn select(store: &Store, name: &str) -> Result<(usize, Vec<u64>)> {
+    let name = name.strip_prefix('/').unwrap_or(name);
+    let fits = |array: &str| name.strip_prefix(array).filter(|rest| rest.is_empty() || rest.starts_with(':'));
+    let found = store
+        .arrays()
+        .iter()
+        .enumerate()
+        .filter_map(|(i, a)| Some((a.name.len(), i, fits(&a.name)?)))
+        .max_by_key(|(length, ..)| *length);
+    let Some((_, array, rest)) = found else {
+        if let Some((_, why)) = store.broken().iter().find(|(n, _)| fits(n).is_some()) {
+            return Err(Error::Unsupported { path: store.path().into(), array: name.into(), what: why.clone() });
+        }
+        let list: Vec<String> = store.arrays().iter().map(|a| format!("/{}", a.name)).collect();
+        return Err(Error::Invalid(format!(
+            "{}: there is no array \"/{name}\"; there are: {}",
+            store.path(),
+            list.join(", ")
+        )));
+    };
+    let indices: Option<Vec<u64>> = match rest.strip_prefix(':') {
+        None => Some(Vec::new()),
+        Some(list) => list.split(':').map(|i| i.parse().ok()).collect(),
+    };
+    let rank = store.arrays()[array].dims.len();
+    match indices {
+        Some(indices) if indices.len() <= rank && indices.len() <= 32 => Ok((array, indices)),
+        _ => Err(Error::Invalid(format!(
+            "{}: \"{rest}\" after the array \"/{}\" of {rank} dimensions is not a list of indices like :0 or :0:1",
+            store.path(),
+            store.arrays()[array].name
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splitting() {
+        let files = ["a.sqlite", "/x y/s.sqlite", "p:with:colons.refs", "a:/b/c"];
+        let exists = |p: &str| files.contains(&p);
+        let of = |name: &str| split(name, &exists).map_err(|e| e.to_string());
+        let ok = |path: &str, rest: &str| Ok((path.to_owned(), rest.to_owned()));
+        assert_eq!(of("MDIMREFS:a.sqlite"), ok("a.sqlite", ""));
+        assert_eq!(of("mdimrefs:a.sqlite:/sst:29:0"), ok("a.sqlite", "/sst:29:0"));
+        assert_eq!(of("MDIMREFS:\"/x y/s.sqlite\":/grp/sst"), ok("/x y/s.sqlite", "/grp/sst"));
+        assert_eq!(of("MDIMREFS:\"a.sqlite\""), ok("a.sqlite", ""));
+        assert_eq!(of("MDIMREFS:p:with:colons.refs:/grp/var"), ok("p:with:colons.refs", "/grp/var"));
+        assert_eq!(of("MDIMREFS:a:/b/c"), ok("a:/b/c", ""));
+        assert_eq!(of("MDIMREFS:\"a\\\"b\":/VAR:NAME"), ok("a\"b", "/VAR:NAME"));
+        assert_eq!(of("MDIMREFS:nowhere:/x"), ok("nowhere:/x", ""));
+        assert!(of("MDIMREFS:\"a").is_err());
+        assert!(of("MDIMREFS:\"a\"b").is_err());
+        assert!(of("MDIMREFS:").is_err());
+    }
+}

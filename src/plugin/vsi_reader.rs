@@ -1,0 +1,168 @@
+//! Sources through GDAL's VSI: `/vsicurl/`, `/vsis3/`, `/vsizip/`, `/vsimem/` and so on. Plain paths are read directly.
+
+use super::ffi;
+use crate::io::{ByteReader, LocalOpener, Opener, Stat};
+use crate::{Error, Result};
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Opens paths of this machine directly, and all others through VSI.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VsiOpener;
+
+fn is_vsi(path: &str) -> bool {
+    path.starts_with("/vsi")
+}
+
+struct VsiFile {
+    handle: *mut gdal_sys::VSILFILE,
+    path: String,
+    size: u64,
+    has_pread: bool,
+    /// Held while a file without PRead seeks and reads.
+    lock: Mutex<()>,
+}
+
+// SAFETY: the handle is only used by PRead, which VSI promises to be thread-safe, or under the lock.
+unsafe impl Send for VsiFile {}
+// SAFETY: as above.
+unsafe impl Sync for VsiFile {}
+
+impl Drop for VsiFile {
+    fn drop(&mut self) {
+        // SAFETY: the handle was opened by VSIFOpenExL and is closed once.
+        unsafe { gdal_sys::VSIFCloseL(self.handle) };
+    }
+}
+
+/// Keeps GDAL's own messages of one operation from the user: they go into our error.
+struct Quiet;
+
+impl Quiet {
+    fn new() -> Quiet {
+        // SAFETY: a handler of GDAL's own; popped by drop, on the same thread.
+        unsafe {
+            gdal_sys::CPLPushErrorHandler(Some(gdal_sys::CPLQuietErrorHandler));
+            gdal_sys::CPLErrorReset();
+            ffi::mr_vsi_error_reset();
+        }
+        Quiet
+    }
+
+    /// What GDAL said.
+    fn message(&self) -> String {
+        // SAFETY: both return texts of this thread, valid until its next error.
+        let texts = unsafe { [ffi::mr_vsi_error(), gdal_sys::CPLGetLastErrorMsg()] };
+        for text in texts {
+            if !text.is_null() {
+                // SAFETY: not null, and with a NUL at its end.
+                let message = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+                if !message.is_empty() {
+                    return message.into_owned();
+                }
+            }
+        }
+        String::new()
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // SAFETY: pops what `new` pushed, on the same thread.
+        unsafe { gdal_sys::CPLPopErrorHandler() };
+    }
+}
+
+fn failed(path: &str, what: &str, quiet: &Quiet) -> Error {
+    let message = quiet.message();
+    let what = if message.is_empty() { what.to_owned() } else { format!("{what}: {message}") };
+    Error::Io { path: path.to_owned(), what }
+}
+
+fn c_path(path: &str) -> Result<CString> {
+    CString::new(path).map_err(|_| Error::Io { path: path.to_owned(), what: "its name has a NUL".into() })
+}
+
+impl Opener for VsiOpener {
+    fn open(&self, path: &str) -> Result<Arc<dyn ByteReader>> {
+        if !is_vsi(path) {
+            return LocalOpener.open(path);
+        }
+        let quiet = Quiet::new();
+        let name = c_path(path)?;
+        // SAFETY: both texts live through the call; the handle is checked.
+        let handle = unsafe { gdal_sys::VSIFOpenExL(name.as_ptr(), c"rb".as_ptr(), 1) };
+        if handle.is_null() {
+            return Err(failed(path, "can't be opened", &quiet));
+        }
+        // SAFETY: an open handle.
+        let has_pread = unsafe { ffi::mr_vsi_has_pread(handle.cast::<c_void>()) };
+        let mut file = VsiFile { handle, path: path.to_owned(), size: 0, has_pread, lock: Mutex::new(()) };
+        // SAFETY: an open handle, of this thread alone so far.
+        unsafe {
+            if gdal_sys::VSIFSeekL(handle, 0, 2) != 0 {
+                return Err(failed(path, "its size can't be had", &quiet));
+            }
+            file.size = gdal_sys::VSIFTellL(handle);
+        }
+        Ok(Arc::new(file))
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        if !is_vsi(path) {
+            return LocalOpener.stat(path);
+        }
+        let quiet = Quiet::new();
+        let name = c_path(path)?;
+        let (mut size, mut mtime) = (0, 0);
+        // SAFETY: the text lives through the call; both places are ours.
+        if !unsafe { ffi::mr_vsi_stat(name.as_ptr(), &raw mut size, &raw mut mtime) } {
+            return Err(failed(path, "it does not exist, or can't be reached", &quiet));
+        }
+        Ok(Stat { size: Some(size), mtime: (mtime != 0).then_some(mtime), etag: None })
+    }
+
+    fn is_local(&self, path: &str) -> bool {
+        if !is_vsi(path) || path.starts_with("/vsimem/") {
+            return true;
+        }
+        // SAFETY: the text lives through the call.
+        c_path(path).is_ok_and(|name| unsafe { gdal_sys::VSIIsLocal(name.as_ptr()) } as c_int != 0)
+    }
+}
+
+impl ByteReader for VsiFile {
+    fn size(&self) -> Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if buf.is_empty() {
+            return Ok(());
+        }
+        let quiet = Quiet::new();
+        let read = if self.has_pread {
+            // SAFETY: an open handle with PRead, which may be called from any thread; the buffer has that many bytes.
+            unsafe { ffi::mr_vsi_pread(self.handle.cast(), buf.as_mut_ptr().cast(), buf.len(), offset) }
+        } else {
+            let _one = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: an open handle, under the lock; the buffer has that many bytes.
+            unsafe {
+                if gdal_sys::VSIFSeekL(self.handle, offset, 0) == 0 {
+                    gdal_sys::VSIFReadL(buf.as_mut_ptr().cast(), 1, buf.len(), self.handle) as usize
+                } else {
+                    0
+                }
+            }
+        };
+        if read == buf.len() {
+            return Ok(());
+        }
+        let what = format!("only {read} of {} bytes at {offset} could be read", buf.len());
+        Err(failed(&self.path, &what, &quiet))
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+}
