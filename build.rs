@@ -1,25 +1,24 @@
 //! Builds the shim between GDAL's C++ classes and Rust, if the feature `plugin` is on.
 
 use std::error::Error;
-use std::path::PathBuf;
+#[cfg(feature = "plugin")]
 use std::process::Command;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=cpp");
     println!("cargo:rerun-if-env-changed=GDAL_CONFIG");
-    if std::env::var_os("CARGO_FEATURE_PLUGIN").is_some() {
-        #[cfg(feature = "plugin")]
-        shim()?;
-    }
+    #[cfg(feature = "plugin")]
+    shim()?;
     Ok(())
 }
 
 /// What `gdal-config` says.
-#[cfg_attr(not(feature = "plugin"), allow(dead_code))]
+#[cfg(feature = "plugin")]
 fn gdal_config(option: &str) -> Result<String, Box<dyn Error>> {
     let program = std::env::var("GDAL_CONFIG").unwrap_or_else(|_| "gdal-config".into());
     let output = Command::new(&program).arg(option).output();
-    let output = output.map_err(|e| format!("{program} {option}: {e}: GDAL >= 3.12 with headers is needed (scripts/with-gdal)"))?;
+    let output = output
+        .map_err(|e| format!("{program} {option}: {e}: GDAL >= 3.12 with headers is needed (scripts/with-gdal)"))?;
     if !output.status.success() {
         return Err(format!("{program} {option} failed").into());
     }
@@ -62,7 +61,7 @@ fn shim() -> Result<(), Box<dyn Error>> {
         .allowlist_type("MrRawChunk")
         .layout_tests(false)
         .generate()?;
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
+    let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);
     bindings.write_to_file(out.join("ffi.rs"))?;
     Ok(())
 }

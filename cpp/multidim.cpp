@@ -583,8 +583,7 @@ class Group final : public GDALGroup
                 return Guarded([&] { return m_store->GetArray(i); }, std::shared_ptr<GDALMDArray>());
             }
         }
-        CPLError(CE_Failure, CPLE_AppDefined, "MDIMREFS: there is no array %s in group %s of %s", name.c_str(),
-                 GetFullName().c_str(), m_store->path.c_str());
+        // Silent: GDAL looks for arrays in several places.
         return nullptr;
     }
 
@@ -607,8 +606,6 @@ class Group final : public GDALGroup
             if (group.fullName != "/" && group.parent == GetFullName() && group.name == name)
                 return Create(m_store, i);
         }
-        CPLError(CE_Failure, CPLE_AppDefined, "MDIMREFS: there is no group %s in group %s of %s", name.c_str(),
-                 GetFullName().c_str(), m_store->path.c_str());
         return nullptr;
     }
 

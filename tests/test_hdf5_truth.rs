@@ -3,6 +3,8 @@
 //! The files and `truth.jsonl` are in the folder MDIMREFS_TEST_DATA (default `../shared/data`); without it the test says
 //! so and passes.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use mdimrefs::io::{LocalOpener, Opener};
 use mdimrefs::model::{ByteOrder, swap_in_place};
 use mdimrefs::scan::{self, Location, SourceIndex};

@@ -11,6 +11,7 @@ use crate::scan::{Location, SourceArray};
 use crate::store::{Placement, RowData, SourceId, Writer};
 use crate::vrt::{self, Mosaic};
 use crate::{Error, Result};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Instant;
@@ -679,12 +680,11 @@ impl Job<'_, '_> {
         let mut ids = HashMap::new();
         for placed in plan.placements.values().flatten() {
             let source = &self.names[placed.source as usize];
-            if !ids.contains_key(&placed.source) {
-                let id = match self.store.source(source)? {
+            if let Entry::Vacant(entry) = ids.entry(placed.source) {
+                entry.insert(match self.store.source(source)? {
                     Some((id, _)) => id,
                     None => self.store.put_source(source, &Stat::default())?,
-                };
-                ids.insert(placed.source, id);
+                });
             }
         }
         self.unplan_others(plan, notes)?;

@@ -225,9 +225,7 @@ impl Axis {
                 source,
             }));
         };
-        let items = self
-            .convert(first, coord, raw.clone())
-            .map_err(|why| problem(format!("{why} in {}", who(first.source))))?;
+        let items = self.convert(first, coord, raw.clone(), who(first.source)).map_err(problem)?;
         let Some(mut dtype) = common(&first.dtype, &coord.dtype) else {
             return bad(format!(
                 "its type is {}, but {} in {}: no type holds both",
@@ -299,7 +297,13 @@ impl Axis {
     }
 
     /// Values in the unit of the first source.
-    fn convert(&self, first: &First, coord: &CoordValues, items: Vec<Item>) -> Result<Vec<Item>, String> {
+    fn convert(
+        &self,
+        first: &First,
+        coord: &CoordValues,
+        items: Vec<Item>,
+        first_source: &str,
+    ) -> Result<Vec<Item>, String> {
         let (theirs, ours) = (&coord.attrs, &first.attrs);
         for packing in ["scale_factor", "add_offset", "_Unsigned"] {
             let (a, b) = (theirs.get(packing), ours.get(packing));
@@ -308,7 +312,11 @@ impl Axis {
                 (a, b) => a.is_none() && b.is_none(),
             };
             if !same {
-                return Err(format!("its {packing} is {}, but {}", attribute_text(a), attribute_text(b)));
+                return Err(format!(
+                    "its {packing} is {}, but {} in {first_source}",
+                    attribute_text(a),
+                    attribute_text(b)
+                ));
             }
         }
         let calendars = (theirs.text("calendar"), ours.text("calendar"));
@@ -316,14 +324,11 @@ impl Axis {
         if theirs.text("units") == ours.text("units") && same_calendar {
             return Ok(items);
         }
-        let differ = || format!("its unit is {}, but {}", unit_text(theirs), unit_text(ours));
+        let differ = || format!("its unit is {}, but {} in {first_source}", unit_text(theirs), unit_text(ours));
         let time = TimeUnit::parse(theirs.text("units").unwrap_or_default(), theirs.text("calendar"));
         let (Some(from), Some(to)) = (time, &first.time) else {
             return Err(differ());
         };
-        if !same_calendar {
-            return Err(differ());
-        }
         if from.same_axis(to) {
             return Ok(items);
         }
@@ -338,7 +343,7 @@ impl Axis {
                 converted.map(Item::Float)
             })
             .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| format!("{}, and its values can't be converted exactly; that is", differ()))
+            .ok_or_else(|| format!("{}, and its values can't be converted exactly", differ()))
     }
 
     /// Whether the values are where the plan says.

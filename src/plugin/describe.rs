@@ -47,7 +47,9 @@ fn attribute(a: &Attribute) -> Option<Value> {
     let declared = a.dtype.as_deref().and_then(|t| DType::parse(t).ok());
     let is_text = match &declared {
         Some(dtype) => !dtype.is_numeric(),
-        None => list.iter().any(|v| v.is_string() && json_to_f64(v).is_none()) || list.is_empty() || a.value.is_string(),
+        None => {
+            list.iter().any(|v| v.is_string() && json_to_f64(v).is_none()) || list.is_empty() || a.value.is_string()
+        }
     };
     let (kind, values) = if is_text {
         let values = list.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)).collect::<Vec<_>>();
@@ -105,9 +107,8 @@ pub fn describe(reader: &Reader) -> Result<String> {
     for group in &groups {
         let (parent, name, full) = names(group);
         let attrs = store.group_attrs(group).cloned().unwrap_or_default();
-        group_list.push(
-            json!({"parent": parent, "name": name, "full_name": full, "attributes": attributes(&attrs, &[])}),
-        );
+        group_list
+            .push(json!({"parent": parent, "name": name, "full_name": full, "attributes": attributes(&attrs, &[])}));
     }
     // Dimensions: one for each name and length, so that arrays of two sizes never share one.
     let mut dimensions: Vec<(String, u64)> = Vec::new();
@@ -201,12 +202,10 @@ fn array(store: &Store, desc: &ArrayDesc, numbers: &[usize]) -> Value {
 
 /// No-data: `_FillValue`, else `missing_value`, if it is a value of the array's type.
 fn no_data(desc: &ArrayDesc) -> Option<String> {
-    let value = ["_FillValue", "missing_value"].iter().find_map(|name| {
-        match &desc.attrs.get(name)?.value {
-            Value::Array(list) if list.len() == 1 => list.first().cloned(),
-            Value::Array(_) => None,
-            v => Some(v.clone()),
-        }
+    let value = ["_FillValue", "missing_value"].iter().find_map(|name| match &desc.attrs.get(name)?.value {
+        Value::Array(list) if list.len() == 1 => list.first().cloned(),
+        Value::Array(_) => None,
+        v => Some(v.clone()),
     })?;
     crate::model::Fill(value.clone()).to_bytes(&desc.dtype).ok()?;
     number_text(&value)

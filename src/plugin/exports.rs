@@ -89,7 +89,9 @@ fn parse_options(list: &[String]) -> Result<(OpenOptions, ReadOptions)> {
                 let n = value.parse().ok().filter(|n| (1..=1024).contains(n));
                 read.threads = n.ok_or_else(|| bad("a number from 1 to 1024, or ALL_CPUS"))?;
             }
-            "CACHE_SIZE" => read.cache_size = parse_size(value).ok_or_else(|| bad("a number of bytes, or with MB or GB"))?,
+            "CACHE_SIZE" => {
+                read.cache_size = parse_size(value).ok_or_else(|| bad("a number of bytes, or with MB or GB"))?
+            }
             "VERIFY" => {
                 read.verify = match upper.as_str() {
                     "NO" => Verify::No,

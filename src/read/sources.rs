@@ -19,12 +19,15 @@ pub struct Opened {
     source: Source,
 }
 
+/// Open sources, and the order they were opened in.
+type Kept = (HashMap<SourceRef, Arc<Opened>>, VecDeque<SourceRef>);
+
 /// Open sources of one store.
 pub struct Sources {
     opener: Arc<dyn Opener>,
     verify: Verify,
     missing: MissingSource,
-    open: Mutex<(HashMap<SourceRef, Arc<Opened>>, VecDeque<SourceRef>)>,
+    open: Mutex<Kept>,
 }
 
 impl Sources {

@@ -75,10 +75,10 @@ pub fn chunk_box(
         let Some(end) = dest[axis].checked_add(count[axis]).filter(|end| *end <= shape[axis]) else {
             return bad(&format!("{} elements at {} reach beyond {}", count[axis], dest[axis], shape[axis]));
         };
-        if src_offset[axis] % c != 0 {
+        if !src_offset[axis].is_multiple_of(c) {
             return bad(&format!("it begins at element {} of the source, inside a chunk", src_offset[axis]));
         }
-        if dest[axis] % c != 0 {
+        if !dest[axis].is_multiple_of(c) {
             return bad(&format!("it begins at element {}, inside a chunk", dest[axis]));
         }
         if end % c != 0 && end != shape[axis] {

@@ -139,7 +139,7 @@ impl Store {
             e => Error::Sqlite { path: path.to_owned(), source: e },
         })?;
         match meta.get("format_version").map(String::as_str) {
-            Some(v) if v == "mdim-refs/0.1" => {
+            Some("mdim-refs/0.1") => {
                 return Err(store_error(
                     path,
                     "its format is mdim-refs/0.1: `gdal driver mdimrefs import` makes a 0.2 store of it",

@@ -93,7 +93,7 @@ fn parse(file: &File, data: &[u8]) -> Result<RawAttribute> {
             Some(bytes)
         };
         let (name, kind, space) = (field(sizes[0])?, field(sizes[1])?, field(sizes[2])?);
-        (1..=3).contains(&version).then(|| (if version == 1 { 0 } else { flags }, name, kind, space))
+        (1..=3).contains(&version).then_some((if version == 1 { 0 } else { flags }, name, kind, space))
     })();
     let (flags, name, kind_bytes, space_bytes) = fields.ok_or_else(damaged)?;
     let resolve = |shared_bit: u8, kind: u16, bytes: &[u8]| -> Result<Vec<u8>> {
