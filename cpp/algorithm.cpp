@@ -23,7 +23,8 @@ const CPLJSONArray &Commands()
         commands.LoadMemory(std::string(json.get()));
         return commands;
     }();
-    static const CPLJSONArray list = CPLJSONDocument(document).GetRoot().GetArray("commands");
+    static const CPLJSONArray list =
+        CPLJSONDocument(document).GetRoot().GetArray("commands");
     return list;
 }
 
@@ -36,7 +37,8 @@ struct Progress
 bool OnProgress(void *user, double share, const char *message)
 {
     const auto *progress = static_cast<Progress *>(user);
-    return !progress->function || progress->function(share, message, progress->data) != FALSE;
+    return !progress->function ||
+           progress->function(share, message, progress->data) != FALSE;
 }
 
 void OnWarning(void *, const char *message)
@@ -49,7 +51,8 @@ class Command final : public GDALAlgorithm
 {
   public:
     explicit Command(const CPLJSONObject &command)
-        : GDALAlgorithm(command.GetString("name"), command.GetString("help"), "")
+        : GDALAlgorithm(command.GetString("name"), command.GetString("help"),
+                        "")
     {
         AddProgressArg();
         for (const auto &item : command.GetArray("arguments"))
@@ -115,7 +118,8 @@ class Command final : public GDALAlgorithm
         }
     }
 
-    static void Finish(GDALInConstructionAlgorithmArg &arg, const CPLJSONObject &item)
+    static void Finish(GDALInConstructionAlgorithmArg &arg,
+                       const CPLJSONObject &item)
     {
         const std::string meta = item.GetString("meta");
         if (!meta.empty() && arg.GetType() != GAAT_BOOLEAN)
@@ -151,8 +155,10 @@ class Command final : public GDALAlgorithm
         Progress progress{function, data};
         Text output;
         Text error;
-        const std::string json = arguments.Format(CPLJSONObject::PrettyFormat::Plain);
-        if (!mr_run(GetName().c_str(), json.c_str(), OnProgress, OnWarning, &progress, output.out(), error.out()))
+        const std::string json =
+            arguments.Format(CPLJSONObject::PrettyFormat::Plain);
+        if (!mr_run(GetName().c_str(), json.c_str(), OnProgress, OnWarning,
+                    &progress, output.out(), error.out()))
         {
             ReportError(CE_Failure, CPLE_AppDefined, "%s", error.get());
             return false;
@@ -177,8 +183,9 @@ std::unique_ptr<GDALAlgorithm> Make(const std::string &name)
 
 GDALAlgorithm *Instantiate(const std::vector<std::string> &path)
 {
-    return Guarded([&] { return path.empty() ? nullptr : Make(path.back()).release(); },
-                   static_cast<GDALAlgorithm *>(nullptr));
+    return Guarded(
+        [&] { return path.empty() ? nullptr : Make(path.back()).release(); },
+        static_cast<GDALAlgorithm *>(nullptr));
 }
 
 // Whether GDAL itself has `gdal mdim NAME`.
@@ -191,7 +198,7 @@ bool IsBuiltIn(const std::string &name)
     return mdim->InstantiateSubAlgorithm(name, false) != nullptr;
 }
 
-}  // namespace
+} // namespace
 
 void DeclareAlgorithms(GDALDriver *driver)
 {
@@ -207,11 +214,14 @@ void DeclareAlgorithms(GDALDriver *driver)
         if (!declared)
         {
             // Else `gdal --help` would list `mdim` twice.
-            registry.DeclareAlgorithm({"mdim"}, []() -> std::unique_ptr<GDALAlgorithm> { return nullptr; });
+            registry.DeclareAlgorithm({"mdim"},
+                                      []() -> std::unique_ptr<GDALAlgorithm>
+                                      { return nullptr; });
             declared = true;
         }
-        registry.DeclareAlgorithm({"mdim", name}, [name] { return Make(name); });
+        registry.DeclareAlgorithm({"mdim", name},
+                                  [name] { return Make(name); });
     }
 }
 
-}  // namespace mdimrefs
+} // namespace mdimrefs

@@ -6,7 +6,8 @@
 namespace mdimrefs
 {
 
-// Declares all commands: under `gdal driver mdimrefs`, and under `gdal mdim` those that belong there.
+// Declares all commands: under `gdal driver mdimrefs`, and under `gdal mdim`
+// those that belong there.
 void DeclareAlgorithms(GDALDriver *driver);
 
-}  // namespace mdimrefs
+} // namespace mdimrefs

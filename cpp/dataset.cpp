@@ -18,7 +18,8 @@ constexpr GUInt64 MAX_BANDS = 65536;
 class Dataset final : public GDALDataset
 {
   public:
-    explicit Dataset(std::shared_ptr<OpenStore> store) : m_store(std::move(store))
+    explicit Dataset(std::shared_ptr<OpenStore> store)
+        : m_store(std::move(store))
     {
     }
 
@@ -47,7 +48,8 @@ std::string SubdatasetName(const OpenStore &store, const ArrayInfo &array)
     return std::string(PREFIX) + "\"" + store.path + "\":" + array.fullName;
 }
 
-// Arrays that are maps: numbers over two dimensions or more, and no bounds of a coordinate.
+// Arrays that are maps: numbers over two dimensions or more, and no bounds of a
+// coordinate.
 std::vector<size_t> Maps(const OpenStore &store)
 {
     std::set<std::string> bounds;
@@ -55,23 +57,28 @@ std::vector<size_t> Maps(const OpenStore &store)
     {
         for (const auto &attribute : array.attributes)
         {
-            if ((attribute.name == "bounds" || attribute.name == "climatology") && attribute.values.size() == 1)
-                bounds.insert((array.parent == "/" ? "/" : array.parent + "/") + attribute.values[0]);
+            if ((attribute.name == "bounds" ||
+                 attribute.name == "climatology") &&
+                attribute.values.size() == 1)
+                bounds.insert((array.parent == "/" ? "/" : array.parent + "/") +
+                              attribute.values[0]);
         }
     }
     std::vector<size_t> maps;
     for (size_t i = 0; i < store.arrays.size(); ++i)
     {
         const auto &array = store.arrays[i];
-        if (array.isData && array.error.empty() && !array.isString && array.dimensions.size() >= 2 &&
-            bounds.count(array.fullName) == 0)
+        if (array.isData && array.error.empty() && !array.isString &&
+            array.dimensions.size() >= 2 && bounds.count(array.fullName) == 0)
             maps.push_back(i);
     }
     return maps;
 }
 
-// One array as bands: the last two dimensions are y and x, north up; `indices` fixes the first dimensions.
-GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number, const std::vector<uint64_t> &indices)
+// One array as bands: the last two dimensions are y and x, north up; `indices`
+// fixes the first dimensions.
+GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
+                       const std::vector<uint64_t> &indices)
 {
     const ArrayInfo &info = store->arrays[number];
     const size_t rank = info.dimensions.size();
@@ -82,8 +89,11 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number, c
     }
     if (info.isString || rank < indices.size() || rank - indices.size() < 1)
     {
-        CPLError(CE_Failure, CPLE_AppDefined, "MDIMREFS: array %s of %d dimensions can't be shown as bands%s",
-                 info.fullName.c_str(), static_cast<int>(rank), indices.empty() ? "" : " with these indices");
+        CPLError(
+            CE_Failure, CPLE_AppDefined,
+            "MDIMREFS: array %s of %d dimensions can't be shown as bands%s",
+            info.fullName.c_str(), static_cast<int>(rank),
+            indices.empty() ? "" : " with these indices");
         return nullptr;
     }
     GUInt64 bands = 1;
@@ -96,8 +106,10 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number, c
             if (indices[a] >= size)
             {
                 CPLError(CE_Failure, CPLE_AppDefined,
-                         "MDIMREFS: index " CPL_FRMT_GUIB " is outside dimension %s of " CPL_FRMT_GUIB,
-                         static_cast<GUIntBig>(indices[a]), store->dimensions[info.dimensions[a]].fullName.c_str(),
+                         "MDIMREFS: index " CPL_FRMT_GUIB
+                         " is outside dimension %s of " CPL_FRMT_GUIB,
+                         static_cast<GUIntBig>(indices[a]),
+                         store->dimensions[info.dimensions[a]].fullName.c_str(),
                          static_cast<GUIntBig>(size));
                 return nullptr;
             }
@@ -107,15 +119,18 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number, c
         {
             view += ":";
             if (a + 2 < rank)
-                bands = size != 0 && bands > MAX_BANDS / size ? MAX_BANDS + 1 : bands * size;
+                bands = size != 0 && bands > MAX_BANDS / size ? MAX_BANDS + 1
+                                                              : bands * size;
         }
         view += a + 1 < rank ? "," : "]";
     }
     if (bands > MAX_BANDS)
     {
-        CPLError(CE_Failure, CPLE_AppDefined,
-                 "MDIMREFS: array %s has more than %d slices: name one by its index in the first dimension, as %s:0",
-                 info.fullName.c_str(), static_cast<int>(MAX_BANDS), SubdatasetName(*store, info).c_str());
+        CPLError(
+            CE_Failure, CPLE_AppDefined,
+            "MDIMREFS: array %s has more than %d slices: name one by its index in the first dimension, as %s:0",
+            info.fullName.c_str(), static_cast<int>(MAX_BANDS),
+            SubdatasetName(*store, info).c_str());
         return nullptr;
     }
     std::shared_ptr<GDALMDArray> array = store->GetArray(number);
@@ -127,14 +142,16 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number, c
     if (left == 1)
         return array->AsClassicDataset(0, 0, store->RootGroup());
     // South-up rasters are slow or upside down in many programs.
-    const auto variable = array->GetDimensions()[left - 2]->GetIndexingVariable();
+    const auto variable =
+        array->GetDimensions()[left - 2]->GetIndexingVariable();
     double start = 0;
     double step = 0;
     if (variable && variable->IsRegularlySpaced(start, step) && step > 0)
     {
         std::string flip = "[";
         for (size_t a = 0; a < left; ++a)
-            flip += std::string(a + 2 == left ? "::-1" : ":") + (a + 1 < left ? "," : "]");
+            flip += std::string(a + 2 == left ? "::-1" : ":") +
+                    (a + 1 < left ? "," : "]");
         array = array->GetView(flip);
         if (!array)
             return nullptr;
@@ -142,13 +159,16 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number, c
     return array->AsClassicDataset(left - 1, left - 2, store->RootGroup());
 }
 
-GDALDataset *OpenClassic(const std::shared_ptr<OpenStore> &store, const std::string &rest)
+GDALDataset *OpenClassic(const std::shared_ptr<OpenStore> &store,
+                         const std::string &rest)
 {
     if (!rest.empty())
     {
         std::vector<uint64_t> indices;
         const int number = store->Select(rest, indices);
-        return number < 0 ? nullptr : OpenBands(store, static_cast<size_t>(number), indices);
+        return number < 0
+                   ? nullptr
+                   : OpenBands(store, static_cast<size_t>(number), indices);
     }
     const auto maps = Maps(*store);
     if (maps.size() == 1)
@@ -162,11 +182,14 @@ GDALDataset *OpenClassic(const std::shared_ptr<OpenStore> &store, const std::str
         ++number;
         std::string size;
         for (size_t d : array.dimensions)
-            size += (size.empty() ? "" : "x") + std::to_string(store->dimensions[d].size);
-        list.SetNameValue(CPLSPrintf("SUBDATASET_%d_NAME", number), SubdatasetName(*store, array).c_str());
-        list.SetNameValue(CPLSPrintf("SUBDATASET_%d_DESC", number),
-                          CPLSPrintf("[%s] %s (%s)", size.c_str(), array.fullName.c_str(),
-                                     GDALGetDataTypeName(array.type.GetNumericDataType())));
+            size += (size.empty() ? "" : "x") +
+                    std::to_string(store->dimensions[d].size);
+        list.SetNameValue(CPLSPrintf("SUBDATASET_%d_NAME", number),
+                          SubdatasetName(*store, array).c_str());
+        list.SetNameValue(
+            CPLSPrintf("SUBDATASET_%d_DESC", number),
+            CPLSPrintf("[%s] %s (%s)", size.c_str(), array.fullName.c_str(),
+                       GDALGetDataTypeName(array.type.GetNumericDataType())));
     }
     dataset->SetMetadata(list.List(), "SUBDATASETS");
     return dataset.release();
@@ -174,12 +197,14 @@ GDALDataset *OpenClassic(const std::shared_ptr<OpenStore> &store, const std::str
 
 bool CheckOptions(CSLConstList options)
 {
-    for (const char *key : {"VERIFY", "MISSING_SOURCE", "VERIFY_CHECKSUM", "NUM_THREADS", "CACHE_SIZE"})
+    for (const char *key : {"VERIFY", "MISSING_SOURCE", "VERIFY_CHECKSUM",
+                            "NUM_THREADS", "CACHE_SIZE"})
     {
         const char *value = CSLFetchNameValue(options, key);
         if (value && *value == '\0')
         {
-            CPLError(CE_Failure, CPLE_IllegalArg, "MDIMREFS: open option %s has no value", key);
+            CPLError(CE_Failure, CPLE_IllegalArg,
+                     "MDIMREFS: open option %s has no value", key);
             return false;
         }
     }
@@ -190,10 +215,12 @@ GDALDataset *Open(GDALOpenInfo *info)
 {
     if (info->eAccess == GA_Update)
     {
-        CPLError(CE_Failure, CPLE_NotSupported, "MDIMREFS: update is not supported");
+        CPLError(CE_Failure, CPLE_NotSupported,
+                 "MDIMREFS: update is not supported");
         return nullptr;
     }
-    const int kinds = info->nOpenFlags & (GDAL_OF_RASTER | GDAL_OF_VECTOR | GDAL_OF_MULTIDIM_RASTER);
+    const int kinds = info->nOpenFlags & (GDAL_OF_RASTER | GDAL_OF_VECTOR |
+                                          GDAL_OF_MULTIDIM_RASTER);
     const bool prefixed = STARTS_WITH_CI(info->pszFilename, PREFIX);
     if (!CheckOptions(info->papszOpenOptions))
         return nullptr;
@@ -204,7 +231,8 @@ GDALDataset *Open(GDALOpenInfo *info)
         Text pathText;
         Text restText;
         Text error;
-        if (!mr_split_name(info->pszFilename, pathText.out(), restText.out(), error.out()))
+        if (!mr_split_name(info->pszFilename, pathText.out(), restText.out(),
+                           error.out()))
         {
             Raise(error);
             return nullptr;
@@ -215,7 +243,8 @@ GDALDataset *Open(GDALOpenInfo *info)
     const auto store = OpenStore::Open(path, info->papszOpenOptions);
     if (!store)
         return nullptr;
-    // Both kinds at once confuse `gdal info`: multidimensional comes first, if it was asked for.
+    // Both kinds at once confuse `gdal info`: multidimensional comes first, if
+    // it was asked for.
     if (kinds & GDAL_OF_MULTIDIM_RASTER)
     {
         if (!rest.empty())
@@ -252,21 +281,25 @@ class Subdataset final : public GDALSubdatasetInfo
         Text path;
         Text rest;
         Text error;
-        if (!mr_split_name(m_fileName.c_str(), path.out(), rest.out(), error.out()))
+        if (!mr_split_name(m_fileName.c_str(), path.out(), rest.out(),
+                           error.out()))
             return;
         m_driverPrefixComponent = "MDIMREFS";
         m_cleanedPathComponent = path.get();
-        m_isQuoted = m_fileName.size() > strlen(PREFIX) && m_fileName[strlen(PREFIX)] == '"';
-        m_pathComponent = m_isQuoted ? quote(m_cleanedPathComponent) : m_cleanedPathComponent;
+        m_isQuoted = m_fileName.size() > strlen(PREFIX) &&
+                     m_fileName[strlen(PREFIX)] == '"';
+        m_pathComponent =
+            m_isQuoted ? quote(m_cleanedPathComponent) : m_cleanedPathComponent;
         m_subdatasetComponent = rest.get();
     }
 };
 
-}  // namespace
+} // namespace
 
 GDALDataset *OpenDataset(GDALOpenInfo *info)
 {
-    return Guarded([&] { return Open(info); }, static_cast<GDALDataset *>(nullptr));
+    return Guarded([&] { return Open(info); },
+                   static_cast<GDALDataset *>(nullptr));
 }
 
 GDALSubdatasetInfo *SubdatasetInfo(const char *name)
@@ -284,4 +317,4 @@ GDALSubdatasetInfo *SubdatasetInfo(const char *name)
         static_cast<GDALSubdatasetInfo *>(nullptr));
 }
 
-}  // namespace mdimrefs
+} // namespace mdimrefs

@@ -14,4 +14,4 @@ GDALDataset *OpenDataset(GDALOpenInfo *info);
 // Tells the parts of the name of a subdataset; null if it is none.
 GDALSubdatasetInfo *SubdatasetInfo(const char *name);
 
-}  // namespace mdimrefs
+} // namespace mdimrefs

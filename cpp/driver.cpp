@@ -19,7 +19,8 @@ int Identify(GDALOpenInfo *info)
         return FALSE;
     if (!(info->nOpenFlags & (GDAL_OF_RASTER | GDAL_OF_MULTIDIM_RASTER)))
         return FALSE;
-    return mr_is_store(info->pabyHeader, static_cast<size_t>(info->nHeaderBytes));
+    return mr_is_store(info->pabyHeader,
+                       static_cast<size_t>(info->nHeaderBytes));
 }
 
 GDALDataset *Open(GDALOpenInfo *info)
@@ -29,7 +30,10 @@ GDALDataset *Open(GDALOpenInfo *info)
 
 CPLErr Delete(const char *name)
 {
-    CPLError(CE_Failure, CPLE_NotSupported, "MDIMREFS: %s is not deleted; remove the file of the store by hand", name);
+    CPLError(
+        CE_Failure, CPLE_NotSupported,
+        "MDIMREFS: %s is not deleted; remove the file of the store by hand",
+        name);
     return CE_Failure;
 }
 
@@ -54,7 +58,9 @@ void Register()
         return;
     auto driver = std::make_unique<GDALDriver>();
     driver->SetDescription("MDIMREFS");
-    driver->SetMetadataItem(GDAL_DMD_LONGNAME, "mdim-refs: byte references to chunks of many files");
+    driver->SetMetadataItem(
+        GDAL_DMD_LONGNAME,
+        "mdim-refs: byte references to chunks of many files");
     driver->SetMetadataItem(GDAL_DCAP_RASTER, "YES");
     driver->SetMetadataItem(GDAL_DCAP_MULTIDIM_RASTER, "YES");
     driver->SetMetadataItem(GDAL_DCAP_OPEN, "YES");
@@ -69,9 +75,9 @@ void Register()
     GetGDALDriverManager()->RegisterDriver(driver.release());
 }
 
-}  // namespace
+} // namespace
 
-}  // namespace mdimrefs
+} // namespace mdimrefs
 
 void mr_register(void)
 {

@@ -1,4 +1,5 @@
-// Errors across the seam: messages of Rust become CPLErrors, and no exception leaves a function that GDAL or Rust called.
+// Errors across the seam: messages of Rust become CPLErrors, and no exception
+// leaves a function that GDAL or Rust called.
 #pragma once
 
 #include "mdimrefs_ffi.h"
@@ -18,24 +19,30 @@ class Text
 {
   public:
     Text() = default;
+
     explicit Text(char *text) : m_text(text)
     {
     }
+
     Text(const Text &) = delete;
     Text &operator=(const Text &) = delete;
+
     ~Text()
     {
         mr_string_free(m_text);
     }
+
     // For an output argument.
     char **out()
     {
         return &m_text;
     }
+
     const char *get() const
     {
         return m_text ? m_text : "";
     }
+
     explicit operator bool() const
     {
         return m_text != nullptr;
@@ -48,7 +55,8 @@ class Text
 // Raises the error that Rust returned.
 inline void Raise(const Text &error)
 {
-    CPLError(CE_Failure, CPLE_AppDefined, "%s", error ? error.get() : "MDIMREFS: unknown error");
+    CPLError(CE_Failure, CPLE_AppDefined, "%s",
+             error ? error.get() : "MDIMREFS: unknown error");
 }
 
 // Runs `f`; an exception becomes a CPLError and `failed`.
@@ -69,4 +77,4 @@ template <class F, class R> R Guarded(F &&f, R failed) noexcept
     return failed;
 }
 
-}  // namespace mdimrefs
+} // namespace mdimrefs

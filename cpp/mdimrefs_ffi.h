@@ -1,9 +1,12 @@
 /* The seam between GDAL's C++ classes (cpp/) and the crate (src/plugin/).
  *
  * Rules, both ways:
- * - Text is UTF-8 with a NUL at its end. What a function returns in a `char **` is freed with mr_string_free.
- * - An `error` argument gets a message if, and only if, the function fails; it is then freed by the caller.
- * - Nothing throws or panics across. Functions may be called from any thread, unless they say otherwise.
+ * - Text is UTF-8 with a NUL at its end. What a function returns in a `char **`
+ * is freed with mr_string_free.
+ * - An `error` argument gets a message if, and only if, the function fails; it
+ * is then freed by the caller.
+ * - Nothing throws or panics across. Functions may be called from any thread,
+ * unless they say otherwise.
  */
 #ifndef MDIMREFS_FFI_H
 #define MDIMREFS_FFI_H
@@ -17,95 +20,113 @@ extern "C"
 {
 #endif
 
-/* ---- Rust: called from C++ ---- */
+    /* ---- Rust: called from C++ ---- */
 
-/** An open store with its reader; counted, shared by all that use it. */
-typedef struct MrStore MrStore;
+    /** An open store with its reader; counted, shared by all that use it. */
+    typedef struct MrStore MrStore;
 
-/** Frees what a function of this header returned as text. */
-void mr_string_free(char *text);
+    /** Frees what a function of this header returned as text. */
+    void mr_string_free(char *text);
 
-/** Whether a file that begins with these bytes is a store that this project wrote. */
-bool mr_is_store(const uint8_t *head, size_t length);
+    /** Whether a file that begins with these bytes is a store that this project
+     * wrote. */
+    bool mr_is_store(const uint8_t *head, size_t length);
 
-/** Splits a name to open (with or without the prefix) into the path of the store and what follows it. */
-bool mr_split_name(const char *name, char **path, char **rest, char **error);
+    /** Splits a name to open (with or without the prefix) into the path of the
+     * store and what follows it. */
+    bool mr_split_name(const char *name, char **path, char **rest,
+                       char **error);
 
-/** Opens a store. `options` are KEY=VALUE texts, NULL at the end, or NULL. */
-MrStore *mr_open(const char *path, const char *const *options, char **error);
+    /** Opens a store. `options` are KEY=VALUE texts, NULL at the end, or NULL.
+     */
+    MrStore *mr_open(const char *path, const char *const *options,
+                     char **error);
 
-/** Lets go of a store. */
-void mr_close(MrStore *store);
+    /** Lets go of a store. */
+    void mr_close(MrStore *store);
 
-/** All metadata, as JSON (see src/plugin/describe.rs). */
-char *mr_describe(const MrStore *store, char **error);
+    /** All metadata, as JSON (see src/plugin/describe.rs). */
+    char *mr_describe(const MrStore *store, char **error);
 
-/** Finds the array and the indices of a name like `/sst:29:0`: returns the array's number, or -1. `indices` has room for
- * 32; `count` gets how many there are. */
-int mr_select(const MrStore *store, const char *name, uint64_t *indices, size_t *count, char **error);
+    /** Finds the array and the indices of a name like `/sst:29:0`: returns the
+     * array's number, or -1. `indices` has room for 32; `count` gets how many
+     * there are. */
+    int mr_select(const MrStore *store, const char *name, uint64_t *indices,
+                  size_t *count, char **error);
 
-/** Reads start, start + step, … of an array of numbers or complex numbers, in native byte order; strides in bytes. */
-bool mr_read(const MrStore *store, size_t array, const uint64_t *start, const size_t *count, const int64_t *step,
-             const ptrdiff_t *strides, size_t rank, void *out, char **error);
+    /** Reads start, start + step, … of an array of numbers or complex numbers,
+     * in native byte order; strides in bytes. */
+    bool mr_read(const MrStore *store, size_t array, const uint64_t *start,
+                 const size_t *count, const int64_t *step,
+                 const ptrdiff_t *strides, size_t rank, void *out,
+                 char **error);
 
-/** Reads strings; `sink` gets each in C order. */
-bool mr_read_strings(const MrStore *store, size_t array, const uint64_t *start, const size_t *count,
-                     const int64_t *step, size_t rank, void (*sink)(void *user, size_t index, const char *text),
-                     void *user, char **error);
+    /** Reads strings; `sink` gets each in C order. */
+    bool
+    mr_read_strings(const MrStore *store, size_t array, const uint64_t *start,
+                    const size_t *count, const int64_t *step, size_t rank,
+                    void (*sink)(void *user, size_t index, const char *text),
+                    void *user, char **error);
 
-/** Reads chunks ahead. */
-bool mr_advise(const MrStore *store, size_t array, const uint64_t *start, const size_t *count, size_t rank,
-               char **error);
+    /** Reads chunks ahead. */
+    bool mr_advise(const MrStore *store, size_t array, const uint64_t *start,
+                   const size_t *count, size_t rank, char **error);
 
-/** Where a chunk is. */
-typedef struct
-{
-    /** 0: absent, 1: a byte range, 2: in line. */
-    int state;
-    /** Path, for a byte range; freed by mr_raw_chunk_free. */
-    char *path;
-    uint64_t offset;
-    uint64_t size;
-    /** Block-info text, or NULL. */
-    char *info;
-    /** Bytes in line. */
-    uint8_t *data;
-    size_t length;
-} MrRawChunk;
+    /** Where a chunk is. */
+    typedef struct
+    {
+        /** 0: absent, 1: a byte range, 2: in line. */
+        int state;
+        /** Path, for a byte range; freed by mr_raw_chunk_free. */
+        char *path;
+        uint64_t offset;
+        uint64_t size;
+        /** Block-info text, or NULL. */
+        char *info;
+        /** Bytes in line. */
+        uint8_t *data;
+        size_t length;
+    } MrRawChunk;
 
-/** Where a chunk is, by its place in the chunk grid. */
-bool mr_raw_chunk(const MrStore *store, size_t array, const uint64_t *key, size_t rank, MrRawChunk *out,
-                  char **error);
+    /** Where a chunk is, by its place in the chunk grid. */
+    bool mr_raw_chunk(const MrStore *store, size_t array, const uint64_t *key,
+                      size_t rank, MrRawChunk *out, char **error);
 
-/** Frees what mr_raw_chunk filled in. */
-void mr_raw_chunk_free(MrRawChunk *chunk);
+    /** Frees what mr_raw_chunk filled in. */
+    void mr_raw_chunk_free(MrRawChunk *chunk);
 
-/** All commands and their arguments, as JSON (see src/plugin/commands.rs). */
-char *mr_commands(void);
+    /** All commands and their arguments, as JSON (see src/plugin/commands.rs).
+     */
+    char *mr_commands(void);
 
-/** Runs a command. `arguments` is a JSON object. `progress` (false: stop) and `warn` are called on this thread alone. */
-bool mr_run(const char *name, const char *arguments, bool (*progress)(void *user, double share, const char *message),
-            void (*warn)(void *user, const char *message), void *user, char **output, char **error);
+    /** Runs a command. `arguments` is a JSON object. `progress` (false: stop)
+     * and `warn` are called on this thread alone. */
+    bool mr_run(const char *name, const char *arguments,
+                bool (*progress)(void *user, double share, const char *message),
+                void (*warn)(void *user, const char *message), void *user,
+                char **output, char **error);
 
-/* ---- C++: called from Rust ---- */
+    /* ---- C++: called from Rust ---- */
 
-/** Registers driver and commands. Called once GDAL loads the plugin. */
-void mr_register(void);
+    /** Registers driver and commands. Called once GDAL loads the plugin. */
+    void mr_register(void);
 
-/** Whether an open VSI file can be read at an offset by several threads. */
-bool mr_vsi_has_pread(void *file);
+    /** Whether an open VSI file can be read at an offset by several threads. */
+    bool mr_vsi_has_pread(void *file);
 
-/** Reads at an offset; returns the bytes read. Only if mr_vsi_has_pread. */
-size_t mr_vsi_pread(void *file, void *buffer, size_t size, uint64_t offset);
+    /** Reads at an offset; returns the bytes read. Only if mr_vsi_has_pread. */
+    size_t mr_vsi_pread(void *file, void *buffer, size_t size, uint64_t offset);
 
-/** Size in bytes and time of change (seconds since 1970; 0: not known) of a path. */
-bool mr_vsi_stat(const char *path, uint64_t *size, int64_t *mtime);
+    /** Size in bytes and time of change (seconds since 1970; 0: not known) of a
+     * path. */
+    bool mr_vsi_stat(const char *path, uint64_t *size, int64_t *mtime);
 
-/** Forgets VSI's last error on this thread. */
-void mr_vsi_error_reset(void);
+    /** Forgets VSI's last error on this thread. */
+    void mr_vsi_error_reset(void);
 
-/** VSI's last error on this thread, or an empty text; valid until the next. */
-const char *mr_vsi_error(void);
+    /** VSI's last error on this thread, or an empty text; valid until the next.
+     */
+    const char *mr_vsi_error(void);
 
 #ifdef __cplusplus
 }

@@ -38,17 +38,20 @@ std::vector<AttributeInfo> ReadAttributes(const CPLJSONArray &list)
 }
 
 // A value written as text into one element of a type.
-void Parse(const std::string &text, const GDALExtendedDataType &type, GByte *out)
+void Parse(const std::string &text, const GDALExtendedDataType &type,
+           GByte *out)
 {
     const GDALDataType numeric = type.GetNumericDataType();
     if (numeric == GDT_Int64)
     {
-        const auto value = static_cast<int64_t>(std::strtoll(text.c_str(), nullptr, 10));
+        const auto value =
+            static_cast<int64_t>(std::strtoll(text.c_str(), nullptr, 10));
         memcpy(out, &value, sizeof(value));
     }
     else if (numeric == GDT_UInt64)
     {
-        const auto value = static_cast<uint64_t>(std::strtoull(text.c_str(), nullptr, 10));
+        const auto value =
+            static_cast<uint64_t>(std::strtoull(text.c_str(), nullptr, 10));
         memcpy(out, &value, sizeof(value));
     }
     else
@@ -63,12 +66,15 @@ class Attribute final : public GDALAttribute
 {
   public:
     Attribute(const std::string &parent, const AttributeInfo &info)
-        : GDALAbstractMDArray(parent, info.name), GDALAttribute(parent, info.name), m_type(info.type),
+        : GDALAbstractMDArray(parent, info.name),
+          GDALAttribute(parent, info.name),
+          m_type(info.type),
           m_texts(info.values)
     {
         for (size_t i = 0; i < info.shape.size(); ++i)
-            m_dimensions.push_back(std::make_shared<GDALDimension>(std::string(), "dim" + std::to_string(i),
-                                                                   std::string(), std::string(), info.shape[i]));
+            m_dimensions.push_back(std::make_shared<GDALDimension>(
+                std::string(), "dim" + std::to_string(i), std::string(),
+                std::string(), info.shape[i]));
         if (m_type.GetClass() == GEDTC_NUMERIC)
         {
             const size_t size = m_type.GetSize();
@@ -78,7 +84,8 @@ class Attribute final : public GDALAttribute
         }
     }
 
-    const std::vector<std::shared_ptr<GDALDimension>> &GetDimensions() const override
+    const std::vector<std::shared_ptr<GDALDimension>> &
+    GetDimensions() const override
     {
         return m_dimensions;
     }
@@ -89,8 +96,9 @@ class Attribute final : public GDALAttribute
     }
 
   protected:
-    bool IRead(const GUInt64 *start, const size_t *count, const GInt64 *step, const GPtrDiff_t *stride,
-               const GDALExtendedDataType &bufferType, void *buffer) const override
+    bool IRead(const GUInt64 *start, const size_t *count, const GInt64 *step,
+               const GPtrDiff_t *stride, const GDALExtendedDataType &bufferType,
+               void *buffer) const override
     {
         return Guarded(
             [&]
@@ -105,23 +113,31 @@ class Attribute final : public GDALAttribute
                     GPtrDiff_t to = 0;
                     for (size_t a = 0; a < at.size(); ++a)
                     {
-                        from = from * static_cast<GInt64>(m_dimensions[a]->GetSize()) + static_cast<GInt64>(start[a]) +
+                        from = from * static_cast<GInt64>(
+                                          m_dimensions[a]->GetSize()) +
+                               static_cast<GInt64>(start[a]) +
                                static_cast<GInt64>(at[a]) * step[a];
                         to += static_cast<GPtrDiff_t>(at[a]) * stride[a];
                     }
                     GByte *target =
-                        static_cast<GByte *>(buffer) + to * static_cast<GPtrDiff_t>(bufferType.GetSize());
+                        static_cast<GByte *>(buffer) +
+                        to * static_cast<GPtrDiff_t>(bufferType.GetSize());
                     if (static_cast<size_t>(from) >= m_texts.size())
                         return false;
                     if (m_type.GetClass() == GEDTC_NUMERIC)
                     {
-                        const GByte *source = m_numbers.data() + static_cast<size_t>(from) * m_type.GetSize();
-                        GDALExtendedDataType::CopyValue(source, m_type, target, bufferType);
+                        const GByte *source =
+                            m_numbers.data() +
+                            static_cast<size_t>(from) * m_type.GetSize();
+                        GDALExtendedDataType::CopyValue(source, m_type, target,
+                                                        bufferType);
                     }
                     else
                     {
-                        const char *text = m_texts[static_cast<size_t>(from)].c_str();
-                        GDALExtendedDataType::CopyValue(&text, m_type, target, bufferType);
+                        const char *text =
+                            m_texts[static_cast<size_t>(from)].c_str();
+                        GDALExtendedDataType::CopyValue(&text, m_type, target,
+                                                        bufferType);
                     }
                     for (size_t a = at.size(); a-- > 0;)
                     {
@@ -142,8 +158,9 @@ class Attribute final : public GDALAttribute
     std::vector<std::shared_ptr<GDALDimension>> m_dimensions;
 };
 
-std::vector<std::shared_ptr<GDALAttribute>> MakeAttributes(const std::string &parent,
-                                                           const std::vector<AttributeInfo> &list)
+std::vector<std::shared_ptr<GDALAttribute>>
+MakeAttributes(const std::string &parent,
+               const std::vector<AttributeInfo> &list)
 {
     std::vector<std::shared_ptr<GDALAttribute>> attributes;
     for (const auto &info : list)
@@ -156,15 +173,23 @@ class Dimension final : public GDALDimension
 {
   public:
     Dimension(std::shared_ptr<OpenStore> store, const DimensionInfo &info)
-        : GDALDimension(info.parent, info.name, info.type, info.direction, info.size), m_store(std::move(store)),
+        : GDALDimension(info.parent, info.name, info.type, info.direction,
+                        info.size),
+          m_store(std::move(store)),
           m_variable(info.variable)
     {
     }
 
     std::shared_ptr<GDALMDArray> GetIndexingVariable() const override
     {
-        return Guarded([&] { return m_variable < 0 ? nullptr : m_store->GetArray(static_cast<size_t>(m_variable)); },
-                       std::shared_ptr<GDALMDArray>());
+        return Guarded(
+            [&]
+            {
+                return m_variable < 0
+                           ? nullptr
+                           : m_store->GetArray(static_cast<size_t>(m_variable));
+            },
+            std::shared_ptr<GDALMDArray>());
     }
 
   private:
@@ -172,13 +197,14 @@ class Dimension final : public GDALDimension
     int m_variable;
 };
 
-}  // namespace
+} // namespace
 
 // An array of the store.
 class Array final : public GDALMDArray
 {
   public:
-    static std::shared_ptr<Array> Create(const std::shared_ptr<OpenStore> &store, size_t number)
+    static std::shared_ptr<Array>
+    Create(const std::shared_ptr<OpenStore> &store, size_t number)
     {
         auto array = std::shared_ptr<Array>(new Array(store, number));
         array->SetSelf(array);
@@ -195,7 +221,8 @@ class Array final : public GDALMDArray
         return m_store->path;
     }
 
-    const std::vector<std::shared_ptr<GDALDimension>> &GetDimensions() const override
+    const std::vector<std::shared_ptr<GDALDimension>> &
+    GetDimensions() const override
     {
         return m_dimensions;
     }
@@ -248,17 +275,20 @@ class Array final : public GDALMDArray
         return m_srs;
     }
 
-    std::shared_ptr<GDALAttribute> GetAttribute(const std::string &name) const override
+    std::shared_ptr<GDALAttribute>
+    GetAttribute(const std::string &name) const override
     {
         return GetAttributeFromAttributes(name);
     }
 
-    std::vector<std::shared_ptr<GDALAttribute>> GetAttributes(CSLConstList) const override
+    std::vector<std::shared_ptr<GDALAttribute>>
+    GetAttributes(CSLConstList) const override
     {
         return MakeAttributes(GetFullName(), Info().attributes);
     }
 
-    std::vector<std::shared_ptr<GDALMDArray>> GetCoordinateVariables() const override
+    std::vector<std::shared_ptr<GDALMDArray>>
+    GetCoordinateVariables() const override
     {
         std::vector<std::shared_ptr<GDALMDArray>> list;
         for (const auto &name : Info().coordinates)
@@ -286,7 +316,8 @@ class Array final : public GDALMDArray
         return m_store->RootGroup();
     }
 
-    bool GetRawBlockInfo(const uint64_t *key, GDALMDArrayRawBlockInfo &info) const override
+    bool GetRawBlockInfo(const uint64_t *key,
+                         GDALMDArrayRawBlockInfo &info) const override
     {
         return Guarded([&] { return RawBlockInfo(key, info); }, false);
     }
@@ -297,40 +328,49 @@ class Array final : public GDALMDArray
         return false;
     }
 
-    bool IAdviseRead(const GUInt64 *start, const size_t *count, CSLConstList) const override
+    bool IAdviseRead(const GUInt64 *start, const size_t *count,
+                     CSLConstList) const override
     {
         if (Info().isString)
             return true;
         Text error;
         std::vector<uint64_t> first(start, start + m_dimensions.size());
-        if (mr_advise(m_store->Handle(), m_number, first.data(), count, m_dimensions.size(), error.out()))
+        if (mr_advise(m_store->Handle(), m_number, first.data(), count,
+                      m_dimensions.size(), error.out()))
             return true;
         Raise(error);
         return false;
     }
 
-    bool IRead(const GUInt64 *start, const size_t *count, const GInt64 *step, const GPtrDiff_t *stride,
-               const GDALExtendedDataType &bufferType, void *buffer) const override
+    bool IRead(const GUInt64 *start, const size_t *count, const GInt64 *step,
+               const GPtrDiff_t *stride, const GDALExtendedDataType &bufferType,
+               void *buffer) const override
     {
         return Guarded(
             [&]
             {
                 if (!Info().error.empty())
                 {
-                    CPLError(CE_Failure, CPLE_AppDefined, "%s", Info().error.c_str());
+                    CPLError(CE_Failure, CPLE_AppDefined, "%s",
+                             Info().error.c_str());
                     return false;
                 }
                 if (Info().isString)
-                    return ReadStrings(start, count, step, stride, bufferType, buffer);
-                return ReadNumbers(start, count, step, stride, bufferType, buffer);
+                    return ReadStrings(start, count, step, stride, bufferType,
+                                       buffer);
+                return ReadNumbers(start, count, step, stride, bufferType,
+                                   buffer);
             },
             false);
     }
 
   private:
     Array(const std::shared_ptr<OpenStore> &store, size_t number)
-        : GDALAbstractMDArray(store->arrays[number].parent, store->arrays[number].name),
-          GDALMDArray(store->arrays[number].parent, store->arrays[number].name, store->context), m_store(store),
+        : GDALAbstractMDArray(store->arrays[number].parent,
+                              store->arrays[number].name),
+          GDALMDArray(store->arrays[number].parent, store->arrays[number].name,
+                      store->context),
+          m_store(store),
           m_number(number)
     {
         for (size_t d : Info().dimensions)
@@ -341,10 +381,12 @@ class Array final : public GDALMDArray
             if (srs->importFromWkt(Info().srs.c_str()) == OGRERR_NONE)
             {
                 // Which dimension is the SRS's first axis, counted from 1.
-                const bool yFirst = srs->EPSGTreatsAsLatLong() || srs->EPSGTreatsAsNorthingEasting();
+                const bool yFirst = srs->EPSGTreatsAsLatLong() ||
+                                    srs->EPSGTreatsAsNorthingEasting();
                 const int x = Info().x + 1;
                 const int y = Info().y + 1;
-                srs->SetDataAxisToSRSAxisMapping(yFirst ? std::vector<int>{y, x} : std::vector<int>{x, y});
+                srs->SetDataAxisToSRSAxisMapping(
+                    yFirst ? std::vector<int>{y, x} : std::vector<int>{x, y});
                 m_srs = std::move(srs);
             }
         }
@@ -355,21 +397,22 @@ class Array final : public GDALMDArray
         return m_store->arrays[m_number];
     }
 
-    bool Read(const GUInt64 *start, const size_t *count, const GInt64 *step, const std::vector<ptrdiff_t> &strides,
-              void *out) const
+    bool Read(const GUInt64 *start, const size_t *count, const GInt64 *step,
+              const std::vector<ptrdiff_t> &strides, void *out) const
     {
         const size_t rank = m_dimensions.size();
         const std::vector<uint64_t> first(start, start + rank);
         const std::vector<int64_t> steps(step, step + rank);
         Text error;
-        if (mr_read(m_store->Handle(), m_number, first.data(), count, steps.data(), strides.data(), rank, out,
-                    error.out()))
+        if (mr_read(m_store->Handle(), m_number, first.data(), count,
+                    steps.data(), strides.data(), rank, out, error.out()))
             return true;
         Raise(error);
         return false;
     }
 
-    bool ReadNumbers(const GUInt64 *start, const size_t *count, const GInt64 *step, const GPtrDiff_t *stride,
+    bool ReadNumbers(const GUInt64 *start, const size_t *count,
+                     const GInt64 *step, const GPtrDiff_t *stride,
                      const GDALExtendedDataType &bufferType, void *buffer) const
     {
         const size_t rank = m_dimensions.size();
@@ -383,17 +426,21 @@ class Array final : public GDALMDArray
         }
         if (bufferType.GetClass() == GEDTC_COMPOUND)
         {
-            CPLError(CE_Failure, CPLE_NotSupported, "MDIMREFS: array %s can't be read as a compound type",
+            CPLError(CE_Failure, CPLE_NotSupported,
+                     "MDIMREFS: array %s can't be read as a compound type",
                      GetFullName().c_str());
             return false;
         }
-        // Another type: a part at a time into a buffer of our own, split along the first axis that is long enough.
+        // Another type: a part at a time into a buffer of our own, split along
+        // the first axis that is long enough.
         size_t total = 1;
         for (size_t a = 0; a < rank; ++a)
         {
-            if (count[a] != 0 && total > std::numeric_limits<size_t>::max() / 16 / count[a])
+            if (count[a] != 0 &&
+                total > std::numeric_limits<size_t>::max() / 16 / count[a])
             {
-                CPLError(CE_Failure, CPLE_OutOfMemory, "MDIMREFS: the window of array %s is too large",
+                CPLError(CE_Failure, CPLE_OutOfMemory,
+                         "MDIMREFS: the window of array %s is too large",
                          GetFullName().c_str());
                 return false;
             }
@@ -409,20 +456,26 @@ class Array final : public GDALMDArray
                 if (count[a] < 2)
                     continue;
                 // Whole blocks, so that none is decoded twice.
-                const size_t block = std::max<size_t>(1, static_cast<size_t>(Info().blockSize[a]));
+                const size_t block = std::max<size_t>(
+                    1, static_cast<size_t>(Info().blockSize[a]));
                 size_t half = count[a] / 2;
                 if (half > block && std::abs(step[a]) == 1)
                     half -= half % block;
                 std::vector<GUInt64> first(start, start + rank);
                 std::vector<size_t> part(count, count + rank);
                 part[a] = half;
-                if (!ReadNumbers(first.data(), part.data(), step, stride, bufferType, buffer))
+                if (!ReadNumbers(first.data(), part.data(), step, stride,
+                                 bufferType, buffer))
                     return false;
-                first[a] = static_cast<GUInt64>(static_cast<GInt64>(first[a]) + static_cast<GInt64>(half) * step[a]);
+                first[a] =
+                    static_cast<GUInt64>(static_cast<GInt64>(first[a]) +
+                                         static_cast<GInt64>(half) * step[a]);
                 part[a] = count[a] - half;
-                GByte *rest = static_cast<GByte *>(buffer) + static_cast<GPtrDiff_t>(half) * stride[a] *
-                                                                 static_cast<GPtrDiff_t>(bufferType.GetSize());
-                return ReadNumbers(first.data(), part.data(), step, stride, bufferType, rest);
+                GByte *rest = static_cast<GByte *>(buffer) +
+                              static_cast<GPtrDiff_t>(half) * stride[a] *
+                                  static_cast<GPtrDiff_t>(bufferType.GetSize());
+                return ReadNumbers(first.data(), part.data(), step, stride,
+                                   bufferType, rest);
             }
         }
         std::vector<GByte> temporary(total * static_cast<size_t>(item));
@@ -436,7 +489,8 @@ class Array final : public GDALMDArray
             return false;
         const size_t row = rank ? count[rank - 1] : 1;
         const auto bufferItem = static_cast<GPtrDiff_t>(bufferType.GetSize());
-        const GPtrDiff_t rowStride = rank ? stride[rank - 1] * bufferItem : bufferItem;
+        const GPtrDiff_t rowStride =
+            rank ? stride[rank - 1] * bufferItem : bufferItem;
         std::vector<size_t> at(rank);
         for (size_t done = 0; done < total; done += row)
         {
@@ -444,19 +498,25 @@ class Array final : public GDALMDArray
             for (size_t a = 0; a + 1 < rank; ++a)
                 to += static_cast<GPtrDiff_t>(at[a]) * stride[a] * bufferItem;
             GByte *target = static_cast<GByte *>(buffer) + to;
-            const GByte *source = temporary.data() + done * static_cast<size_t>(item);
-            if (bufferType.GetClass() == GEDTC_NUMERIC && rowStride <= std::numeric_limits<int>::max() &&
+            const GByte *source =
+                temporary.data() + done * static_cast<size_t>(item);
+            if (bufferType.GetClass() == GEDTC_NUMERIC &&
+                rowStride <= std::numeric_limits<int>::max() &&
                 rowStride >= std::numeric_limits<int>::min())
             {
-                GDALCopyWords64(source, Info().type.GetNumericDataType(), static_cast<int>(item), target,
-                                bufferType.GetNumericDataType(), static_cast<int>(rowStride),
+                GDALCopyWords64(source, Info().type.GetNumericDataType(),
+                                static_cast<int>(item), target,
+                                bufferType.GetNumericDataType(),
+                                static_cast<int>(rowStride),
                                 static_cast<GPtrDiff_t>(row));
             }
             else
             {
                 for (size_t i = 0; i < row; ++i)
-                    GDALExtendedDataType::CopyValue(source + i * static_cast<size_t>(item), Info().type,
-                                                    target + static_cast<GPtrDiff_t>(i) * rowStride, bufferType);
+                    GDALExtendedDataType::CopyValue(
+                        source + i * static_cast<size_t>(item), Info().type,
+                        target + static_cast<GPtrDiff_t>(i) * rowStride,
+                        bufferType);
             }
             for (size_t a = rank > 0 ? rank - 1 : 0; a-- > 0;)
             {
@@ -484,22 +544,29 @@ class Array final : public GDALMDArray
         GPtrDiff_t to = 0;
         for (size_t a = target->rank; a-- > 0;)
         {
-            to += static_cast<GPtrDiff_t>(index % target->count[a]) * target->stride[a];
+            to += static_cast<GPtrDiff_t>(index % target->count[a]) *
+                  target->stride[a];
             index /= target->count[a];
         }
-        GByte *out = target->buffer + to * static_cast<GPtrDiff_t>(target->type->GetSize());
-        GDALExtendedDataType::CopyValue(&text, *target->source, out, *target->type);
+        GByte *out = target->buffer +
+                     to * static_cast<GPtrDiff_t>(target->type->GetSize());
+        GDALExtendedDataType::CopyValue(&text, *target->source, out,
+                                        *target->type);
     }
 
-    bool ReadStrings(const GUInt64 *start, const size_t *count, const GInt64 *step, const GPtrDiff_t *stride,
+    bool ReadStrings(const GUInt64 *start, const size_t *count,
+                     const GInt64 *step, const GPtrDiff_t *stride,
                      const GDALExtendedDataType &bufferType, void *buffer) const
     {
         const size_t rank = m_dimensions.size();
         const std::vector<uint64_t> first(start, start + rank);
         const std::vector<int64_t> steps(step, step + rank);
-        StringTarget target{count, stride, rank, &Info().type, &bufferType, static_cast<GByte *>(buffer)};
+        StringTarget target{count,       stride,
+                            rank,        &Info().type,
+                            &bufferType, static_cast<GByte *>(buffer)};
         Text error;
-        if (mr_read_strings(m_store->Handle(), m_number, first.data(), count, steps.data(), rank, PutString, &target,
+        if (mr_read_strings(m_store->Handle(), m_number, first.data(), count,
+                            steps.data(), rank, PutString, &target,
                             error.out()))
             return true;
         Raise(error);
@@ -511,7 +578,8 @@ class Array final : public GDALMDArray
         info.clear();
         Text error;
         MrRawChunk chunk{};
-        if (!mr_raw_chunk(m_store->Handle(), m_number, key, m_dimensions.size(), &chunk, error.out()))
+        if (!mr_raw_chunk(m_store->Handle(), m_number, key, m_dimensions.size(),
+                          &chunk, error.out()))
         {
             Raise(error);
             return false;
@@ -525,17 +593,21 @@ class Array final : public GDALMDArray
         else if (chunk.state == 2)
         {
             info.nSize = chunk.length;
-            info.pabyInlineData = static_cast<GByte *>(VSI_MALLOC_VERBOSE(std::max<size_t>(1, chunk.length)));
+            info.pabyInlineData = static_cast<GByte *>(
+                VSI_MALLOC_VERBOSE(std::max<size_t>(1, chunk.length)));
             if (info.pabyInlineData)
                 memcpy(info.pabyInlineData, chunk.data, chunk.length);
         }
         if (chunk.state != 0)
         {
-            const CPLStringList items(chunk.info ? CSLTokenizeString2(chunk.info, ";", CSLT_STRIPLEADSPACES)
-                                                 : CSLDuplicate(Info().structural.List()));
+            const CPLStringList items(
+                chunk.info
+                    ? CSLTokenizeString2(chunk.info, ";", CSLT_STRIPLEADSPACES)
+                    : CSLDuplicate(Info().structural.List()));
             info.papszInfo = CSLDuplicate(items.List());
         }
-        const bool complete = chunk.state != 2 || info.pabyInlineData != nullptr;
+        const bool complete =
+            chunk.state != 2 || info.pabyInlineData != nullptr;
         mr_raw_chunk_free(&chunk);
         return complete;
     }
@@ -550,7 +622,8 @@ class Array final : public GDALMDArray
 class Group final : public GDALGroup
 {
   public:
-    static std::shared_ptr<Group> Create(const std::shared_ptr<OpenStore> &store, size_t number)
+    static std::shared_ptr<Group>
+    Create(const std::shared_ptr<OpenStore> &store, size_t number)
     {
         auto group = std::shared_ptr<Group>(new Group(store, number));
         group->SetSelf(group);
@@ -568,7 +641,8 @@ class Group final : public GDALGroup
         return names;
     }
 
-    std::shared_ptr<GDALMDArray> OpenMDArray(const std::string &name, CSLConstList) const override
+    std::shared_ptr<GDALMDArray> OpenMDArray(const std::string &name,
+                                             CSLConstList) const override
     {
         for (size_t i = 0; i < m_store->arrays.size(); ++i)
         {
@@ -577,10 +651,12 @@ class Group final : public GDALGroup
             {
                 if (!array.error.empty())
                 {
-                    CPLError(CE_Failure, CPLE_AppDefined, "%s", array.error.c_str());
+                    CPLError(CE_Failure, CPLE_AppDefined, "%s",
+                             array.error.c_str());
                     return nullptr;
                 }
-                return Guarded([&] { return m_store->GetArray(i); }, std::shared_ptr<GDALMDArray>());
+                return Guarded([&] { return m_store->GetArray(i); },
+                               std::shared_ptr<GDALMDArray>());
             }
         }
         // Silent: GDAL looks for arrays in several places.
@@ -598,18 +674,21 @@ class Group final : public GDALGroup
         return names;
     }
 
-    std::shared_ptr<GDALGroup> OpenGroup(const std::string &name, CSLConstList) const override
+    std::shared_ptr<GDALGroup> OpenGroup(const std::string &name,
+                                         CSLConstList) const override
     {
         for (size_t i = 0; i < m_store->groups.size(); ++i)
         {
             const auto &group = m_store->groups[i];
-            if (group.fullName != "/" && group.parent == GetFullName() && group.name == name)
+            if (group.fullName != "/" && group.parent == GetFullName() &&
+                group.name == name)
                 return Create(m_store, i);
         }
         return nullptr;
     }
 
-    std::vector<std::shared_ptr<GDALDimension>> GetDimensions(CSLConstList) const override
+    std::vector<std::shared_ptr<GDALDimension>>
+    GetDimensions(CSLConstList) const override
     {
         std::vector<std::shared_ptr<GDALDimension>> list;
         for (size_t i = 0; i < m_store->dimensions.size(); ++i)
@@ -620,19 +699,25 @@ class Group final : public GDALGroup
         return list;
     }
 
-    std::shared_ptr<GDALAttribute> GetAttribute(const std::string &name) const override
+    std::shared_ptr<GDALAttribute>
+    GetAttribute(const std::string &name) const override
     {
         return GetAttributeFromAttributes(name);
     }
 
-    std::vector<std::shared_ptr<GDALAttribute>> GetAttributes(CSLConstList) const override
+    std::vector<std::shared_ptr<GDALAttribute>>
+    GetAttributes(CSLConstList) const override
     {
-        return MakeAttributes(GetFullName() == "/" ? "/_GLOBAL_" : GetFullName(), m_store->groups[m_number].attributes);
+        return MakeAttributes(GetFullName() == "/" ? "/_GLOBAL_"
+                                                   : GetFullName(),
+                              m_store->groups[m_number].attributes);
     }
 
   private:
     Group(const std::shared_ptr<OpenStore> &store, size_t number)
-        : GDALGroup(store->groups[number].parent, store->groups[number].name, store->context), m_store(store),
+        : GDALGroup(store->groups[number].parent, store->groups[number].name,
+                    store->context),
+          m_store(store),
           m_number(number)
     {
     }
@@ -646,7 +731,8 @@ OpenStore::~OpenStore()
     mr_close(m_store);
 }
 
-std::shared_ptr<OpenStore> OpenStore::Open(const std::string &path, CSLConstList options)
+std::shared_ptr<OpenStore> OpenStore::Open(const std::string &path,
+                                           CSLConstList options)
 {
     auto store = std::make_shared<OpenStore>();
     store->path = path;
@@ -715,7 +801,8 @@ bool OpenStore::Describe()
             info.noData.resize(info.type.GetSize());
             Parse(noData, info.type, info.noData.data());
         }
-        const auto scaling = [&item](const char *key, bool &has, double &value, GDALDataType &type)
+        const auto scaling = [&item](const char *key, bool &has, double &value,
+                                     GDALDataType &type)
         {
             const CPLJSONObject object = item.GetObj(key);
             if (object.GetType() == CPLJSONObject::Type::Object)
@@ -759,7 +846,8 @@ std::shared_ptr<GDALMDArray> OpenStore::GetArray(size_t number)
             return array;
     }
     // Not under the lock: it asks for its dimensions.
-    std::shared_ptr<GDALMDArray> array = Array::Create(shared_from_this(), number);
+    std::shared_ptr<GDALMDArray> array =
+        Array::Create(shared_from_this(), number);
     const std::lock_guard<std::mutex> lock(m_mutex);
     if (auto other = m_arrays[number].lock())
         return other;
@@ -773,22 +861,25 @@ std::shared_ptr<GDALDimension> OpenStore::GetDimension(size_t number)
     auto dimension = m_dimensions[number].lock();
     if (!dimension)
     {
-        dimension = std::make_shared<Dimension>(shared_from_this(), dimensions[number]);
+        dimension =
+            std::make_shared<Dimension>(shared_from_this(), dimensions[number]);
         m_dimensions[number] = dimension;
     }
     return dimension;
 }
 
-int OpenStore::Select(const std::string &name, std::vector<uint64_t> &indices) const
+int OpenStore::Select(const std::string &name,
+                      std::vector<uint64_t> &indices) const
 {
     indices.resize(32);
     size_t count = 0;
     Text error;
-    const int array = mr_select(m_store, name.c_str(), indices.data(), &count, error.out());
+    const int array =
+        mr_select(m_store, name.c_str(), indices.data(), &count, error.out());
     if (array < 0)
         Raise(error);
     indices.resize(count);
     return array;
 }
 
-}  // namespace mdimrefs
+} // namespace mdimrefs

@@ -1,4 +1,5 @@
-// A store as GDAL's groups, dimensions and arrays. All metadata crosses the seam once, when a store is opened.
+// A store as GDAL's groups, dimensions and arrays. All metadata crosses the
+// seam once, when a store is opened.
 #pragma once
 
 #include "guard.hpp"
@@ -83,7 +84,8 @@ class Array;
 class OpenStore : public std::enable_shared_from_this<OpenStore>
 {
   public:
-    static std::shared_ptr<OpenStore> Open(const std::string &path, CSLConstList options);
+    static std::shared_ptr<OpenStore> Open(const std::string &path,
+                                           CSLConstList options);
     ~OpenStore();
 
     const MrStore *Handle() const
@@ -95,7 +97,8 @@ class OpenStore : public std::enable_shared_from_this<OpenStore>
     std::shared_ptr<GDALMDArray> GetArray(size_t number);
     std::shared_ptr<GDALDimension> GetDimension(size_t number);
 
-    // The array and indices of a name like /sst:29:0; -1 (and an error) if there is none.
+    // The array and indices of a name like /sst:29:0; -1 (and an error) if
+    // there is none.
     int Select(const std::string &name, std::vector<uint64_t> &indices) const;
 
     std::string path;
@@ -113,4 +116,4 @@ class OpenStore : public std::enable_shared_from_this<OpenStore>
     std::map<size_t, std::weak_ptr<GDALDimension>> m_dimensions;
 };
 
-}  // namespace mdimrefs
+} // namespace mdimrefs

@@ -6,13 +6,20 @@
 
 bool mr_vsi_has_pread(void *file)
 {
-    return mdimrefs::Guarded([&] { return static_cast<VSIVirtualHandle *>(file)->HasPRead(); }, false);
+    return mdimrefs::Guarded(
+        [&] { return static_cast<VSIVirtualHandle *>(file)->HasPRead(); },
+        false);
 }
 
 size_t mr_vsi_pread(void *file, void *buffer, size_t size, uint64_t offset)
 {
-    return mdimrefs::Guarded([&] { return static_cast<VSIVirtualHandle *>(file)->PRead(buffer, size, offset); },
-                             static_cast<size_t>(0));
+    return mdimrefs::Guarded(
+        [&]
+        {
+            return static_cast<VSIVirtualHandle *>(file)->PRead(buffer, size,
+                                                                offset);
+        },
+        static_cast<size_t>(0));
 }
 
 bool mr_vsi_stat(const char *path, uint64_t *size, int64_t *mtime)
