@@ -54,13 +54,15 @@ pub(super) fn codec_error(codec: &str, what: impl Into<String>) -> Error {
     Error::Codec { codec: codec.to_owned(), what: what.into() }
 }
 
-/// Makes `buffer` at least `size` bytes long (what is in it stays) and returns its first `size` bytes. Fails, where
-/// memory runs out, with an error.
-pub(super) fn sized<'a>(buffer: &'a mut Vec<u8>, size: usize, codec: &str) -> Result<&'a mut [u8]> {
+/// Makes `buffer` at least `size` bytes long (what is in it stays) and returns its first `size` bytes.
+///
+/// # Errors
+/// [`Error::Invalid`] if memory runs out.
+pub(crate) fn sized(buffer: &mut Vec<u8>, size: usize) -> Result<&mut [u8]> {
     if buffer.len() < size {
         buffer
             .try_reserve_exact(size - buffer.len())
-            .map_err(|_| codec_error(codec, format!("no memory for {size} bytes")))?;
+            .map_err(|_| Error::Invalid(format!("no memory for {size} bytes")))?;
         buffer.resize(size, 0);
     }
     Ok(&mut buffer[..size])

@@ -68,7 +68,7 @@ impl Codec for Deflate {
         let limit = limit.min(input.len().saturating_mul(1032));
         let mut size = input.len().saturating_mul(4).clamp(256, 1 << 24).min(limit);
         loop {
-            match self.inflate(input, sized(out, size, self.id())?, tools) {
+            match self.inflate(input, sized(out, size)?, tools) {
                 Ok(n) => {
                     out.truncate(n);
                     return Ok(());

@@ -13,6 +13,7 @@ mod pipeline;
 mod shuffle;
 pub mod vlen;
 
+pub(crate) use config::sized;
 pub use pipeline::{CodecOptions, Pipeline, Scratch};
 
 use crate::Result;

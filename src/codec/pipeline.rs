@@ -19,7 +19,6 @@ pub struct Pipeline {
 
 #[derive(Debug)]
 struct Stage {
-    id: String,
     /// Its bit in a filter mask.
     bit: u32,
     codec: Box<dyn Codec>,
@@ -33,6 +32,13 @@ pub struct Scratch {
     /// What the next stage writes.
     back: Vec<u8>,
     tools: Tools,
+}
+
+impl Scratch {
+    /// Bytes that the buffers hold.
+    pub(crate) fn size(&self) -> usize {
+        self.front.capacity() + self.back.capacity()
+    }
 }
 
 /// Decompressor states.
@@ -101,7 +107,7 @@ impl Pipeline {
                 return Err(config.error(&format!("is the first filter of {dtype}, not {}", vlen::ID)));
             }
             let codec = codec(&config, dtype, options)?;
-            stages.push(Stage { id: config.id.to_owned(), bit: 1 << i, codec });
+            stages.push(Stage { bit: 1 << i, codec });
         }
         Ok(Pipeline { stages, decoded_size, elements, is_vlen })
     }
@@ -145,7 +151,7 @@ impl Pipeline {
             let input = len.map_or(encoded, |n| &front[..n]);
             let written = match self.size_before(i, filter_mask) {
                 Some(size) => {
-                    stage.codec.decode(input, sized(back, size, &stage.id)?, tools)?;
+                    stage.codec.decode(input, sized(back, size)?, tools)?;
                     size
                 }
                 None => {

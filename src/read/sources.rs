@@ -1,116 +1,139 @@
-//! Open sources, a bounded number at a time, checked against what was recorded when they were scanned.
+//! Open sources, checked against what was recorded when they were scanned.
 
 use super::{MissingSource, ReadOptions, Verify};
-use crate::io::{ByteReader, Opener, Stat};
+use crate::io::{ByteReader, Opener};
 use crate::store::{Source, SourceRef, Store};
 use crate::{Error, Result};
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sources that are open at a time.
+/// Sources kept open.
 const KEPT: usize = 64;
 
 /// An open source.
-pub struct Opened {
-    /// Its bytes.
+#[derive(Clone)]
+pub(super) struct Handle {
     pub reader: Arc<dyn ByteReader>,
-    /// Its size in bytes.
-    pub size: u64,
-    source: Source,
+    /// Whether it is on this machine.
+    pub is_local: bool,
+    /// What is verified at each use.
+    source: Option<Arc<Source>>,
 }
 
-/// Open sources, and the order they were opened in.
-type Kept = (HashMap<SourceRef, Arc<Opened>>, VecDeque<SourceRef>);
-
-/// Open sources of one store.
-pub struct Sources {
+/// The sources used last, open. One on this machine is looked at whenever it is used, so that a file that grows or is
+/// replaced while it is open is noticed; one elsewhere when it is opened, and again when others have pushed it out.
+pub(super) struct Sources {
     opener: Arc<dyn Opener>,
     verify: Verify,
     missing: MissingSource,
-    open: Mutex<Kept>,
+    open: Mutex<Open>,
+}
+
+struct Open {
+    /// The last used comes last. A source without a handle is missing.
+    list: Vec<(SourceRef, Option<Handle>)>,
+    /// The process that opened them: a forked child opens its own.
+    process: u32,
 }
 
 impl Sources {
     pub fn new(opener: Arc<dyn Opener>, options: &ReadOptions) -> Sources {
-        Sources { opener, verify: options.verify, missing: options.missing_source, open: Mutex::default() }
+        Sources {
+            opener,
+            verify: options.verify,
+            missing: options.missing_source,
+            open: Mutex::new(Open { list: Vec::new(), process: std::process::id() }),
+        }
     }
 
-    /// A source, opened if it is not. None: it can't be opened, and is to be read as fill.
+    /// A source, or None if it is missing and is to be read as fill.
     ///
-    /// A source on this machine is looked at each time it is used, one elsewhere when it is opened.
-    pub fn get(&self, store: &Store, reference: SourceRef) -> Result<Option<Arc<Opened>>> {
-        let found = self.open.lock().unwrap_or_else(PoisonError::into_inner).0.get(&reference).cloned();
-        if let Some(opened) = found {
-            if self.opener.is_local(&opened.source.path) {
-                self.check(&opened.source)?;
+    /// # Errors
+    /// [`Error::Io`] if it can't be opened, or is not what was scanned; errors of the store. With the error comes the
+    /// path, as far as it is known.
+    pub fn get(&self, store: &Store, number: SourceRef) -> Result<Option<Handle>, (String, Error)> {
+        let lock = || {
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+            if open.process != std::process::id() {
+                open.list.clear();
+                open.process = std::process::id();
             }
-            return Ok(Some(opened));
+            open
+        };
+        let mut found = None;
+        {
+            let list = &mut lock().list;
+            if let Some(at) = list.iter().rposition(|(n, _)| *n == number) {
+                let entry = list.remove(at);
+                found = Some(entry.1.clone());
+                list.push(entry);
+            }
         }
-        let source = store.source(reference)?;
-        let opened = self.opener.open(&source.path).and_then(|reader| {
-            let size = reader.size()?;
-            Ok((reader, size))
-        });
-        let (reader, size) = match opened {
-            Ok(opened) => opened,
+        if let Some(handle) = found {
+            if let Some(Handle { source: Some(source), .. }) = &handle {
+                self.check(source, true).map_err(|e| (source.path.clone(), e))?;
+            }
+            return Ok(handle);
+        }
+        let source = store.source(number).map_err(|e| (store.path().to_owned(), e))?;
+        let reader = self.open(&source).map_err(|e| (source.path, e))?;
+        // What is pushed out is closed without the lock.
+        let mut closed = None;
+        {
+            let list = &mut lock().list;
+            if !list.iter().any(|(n, _)| *n == number) {
+                if list.len() >= KEPT {
+                    closed = Some(list.remove(0));
+                }
+                list.push((number, reader.clone()));
+            }
+        }
+        drop(closed);
+        Ok(reader)
+    }
+
+    fn open(&self, source: &Source) -> Result<Option<Handle>> {
+        let reader = match self.opener.open(&source.path) {
+            Ok(reader) => reader,
             Err(Error::Io { .. }) if self.missing == MissingSource::Fill => return Ok(None),
             Err(e) => return Err(e),
         };
-        self.check(&source)?;
-        let opened = Arc::new(Opened { reader, size, source });
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.0.insert(reference, Arc::clone(&opened)).is_none() {
-            open.1.push_back(reference);
-        }
-        if open.1.len() > KEPT
-            && let Some(oldest) = open.1.pop_front()
-        {
-            open.0.remove(&oldest);
-        }
-        Ok(Some(opened))
+        let is_local = self.opener.is_local(&source.path);
+        let verified = self.check(source, is_local)?;
+        Ok(Some(Handle { reader, is_local, source: (verified && is_local).then(|| Arc::new(source.clone())) }))
     }
 
-    /// The path of a source, for messages.
-    pub fn path(store: &Store, reference: SourceRef) -> String {
-        store.source(reference).map_or_else(|_| "?".to_owned(), |s| s.path)
+    /// Compares a source with what was recorded; whether there was something to compare.
+    fn check(&self, source: &Source, is_local: bool) -> Result<bool> {
+        let was = &source.stat;
+        let full = self.verify == Verify::Full;
+        let size = match self.verify {
+            Verify::Default => is_local,
+            Verify::No => false,
+            Verify::Size | Verify::Full => true,
+        };
+        if !(size && was.size.is_some() || full && (was.mtime.is_some() || was.etag.is_some())) {
+            return Ok(false);
+        }
+        let is = self.opener.stat(&source.path)?;
+        changed(&source.path, "size", was.size, is.size)?;
+        if full {
+            changed(&source.path, "time of change", was.mtime, is.mtime)?;
+            changed(&source.path, "entity tag", was.etag.as_ref(), is.etag.as_ref())?;
+        }
+        Ok(true)
     }
+}
 
-    fn check(&self, source: &Source) -> Result<()> {
-        let verify = match self.verify {
-            Verify::Default if self.opener.is_local(&source.path) => Verify::Size,
-            Verify::Default => Verify::No,
-            other => other,
-        };
-        if verify == Verify::No || source.stat == Stat::default() {
-            return Ok(());
-        }
-        let now = self.opener.stat(&source.path)?;
-        let changed = |what: &str, now: String, then: String| {
-            Err(Error::Io {
-                path: source.path.clone(),
-                what: format!(
-                    "it has changed since it was scanned: its {what} is {now}, was {then}; scan it again (get-refs --append), \
-                     or open the store with VERIFY=NO"
-                ),
-            })
-        };
-        if let (Some(now), Some(then)) = (now.size, source.stat.size)
-            && now != then
-        {
-            return changed("size", now.to_string(), then.to_string());
-        }
-        if verify == Verify::Full {
-            if let (Some(now), Some(then)) = (now.mtime, source.stat.mtime)
-                && now != then
-            {
-                return changed("time of change", now.to_string(), then.to_string());
-            }
-            if let (Some(now), Some(then)) = (now.etag, source.stat.etag.clone())
-                && now != then
-            {
-                return changed("entity tag", now, then);
-            }
-        }
-        Ok(())
+/// Compares what is known on both sides.
+fn changed<T: PartialEq + std::fmt::Display>(path: &str, what: &str, was: Option<T>, is: Option<T>) -> Result<()> {
+    match (was, is) {
+        (Some(was), Some(is)) if was != is => Err(Error::Io {
+            path: path.to_owned(),
+            what: format!(
+                "changed since it was scanned: {what} {is}, was {was}; rescan with get-refs --append --rescan, or open \
+                 with VERIFY=NO"
+            ),
+        }),
+        _ => Ok(()),
     }
 }

@@ -1,90 +1,136 @@
-//! Windows: which chunks they meet, and which elements of each.
+//! Which chunks a window meets, and where.
 
-use super::scatter::Run;
 use crate::{Error, Result};
+use std::ops::Range;
 
-/// start, start + step, … along each axis, checked against the array's shape.
+/// One axis of a window: elements `start`, `start + step`, …, `count` of them. `count` is at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Axis {
+    pub start: u64,
+    pub count: u64,
+    pub step: u64,
+}
+
+/// A window of an array: what to read, walked forwards along every axis.
 #[derive(Clone, Debug)]
-pub struct Window {
-    start: Vec<u64>,
-    count: Vec<u64>,
-    step: Vec<i64>,
+pub(super) struct Window {
+    pub axes: Vec<Axis>,
+    /// Axes that the caller walks backwards: the first element of [`Axis`] is the caller's last.
+    pub flipped: Vec<bool>,
+}
+
+/// What a window takes from the chunks at one place along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hit {
+    /// Place in the chunk grid.
+    pub chunk: u64,
+    /// Place in the window of the first element.
+    pub first: u64,
+    /// Number of elements.
+    pub count: u64,
+    /// Place in the chunk of the first element.
+    pub offset: u64,
+    /// Distance in the chunk of two elements.
+    pub step: u64,
 }
 
 impl Window {
-    /// A window of an array of shape `shape`.
+    /// The window of an array of that shape, or None if it is empty. `step` None: 1 along every axis.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it reaches beyond the array.
-    pub fn new(array: &str, shape: &[u64], start: &[u64], count: &[u64], step: &[i64]) -> Result<Window> {
+    /// [`Error::Invalid`] if it is not inside the array.
+    pub fn new(
+        array: &str,
+        shape: &[u64],
+        start: &[u64],
+        count: &[u64],
+        step: Option<&[i64]>,
+    ) -> Result<Option<Window>> {
         let rank = shape.len();
-        if start.len() != rank || count.len() != rank || step.len() != rank {
-            return Err(Error::Invalid(format!("array \"{array}\" has {rank} dimensions")));
+        if start.len() != rank || count.len() != rank || step.is_some_and(|s| s.len() != rank) {
+            return Err(Error::Invalid(format!(
+                "array \"{array}\" has {rank} dimensions, the window start {start:?}, count {count:?}, step {step:?}"
+            )));
         }
-        if !count.contains(&0) {
-            for axis in 0..rank {
-                let last = i128::from(start[axis]) + i128::from(step[axis]) * i128::from(count[axis] - 1);
-                if start[axis] >= shape[axis] || last < 0 || last >= i128::from(shape[axis]) {
-                    return Err(Error::Invalid(format!(
-                        "array \"{array}\": {} elements from {} by {} reach beyond dimension {axis} of {}",
-                        count[axis], start[axis], step[axis], shape[axis]
-                    )));
-                }
+        if count.contains(&0) {
+            return Ok(None);
+        }
+        let mut window = Window { axes: Vec::with_capacity(rank), flipped: Vec::with_capacity(rank) };
+        for axis in 0..rank {
+            let (first, n) = (start[axis], count[axis]);
+            // A single element has no step.
+            let step = if n == 1 { 1 } else { step.map_or(1, |s| s[axis]) };
+            let last = i128::from(first) + i128::from(n - 1) * i128::from(step);
+            if first >= shape[axis] || last < 0 || last >= i128::from(shape[axis]) {
+                return Err(Error::Invalid(format!(
+                    "array \"{array}\": a window that starts at {start:?}, of {count:?} elements, step {step} along \
+                     dimension {axis}, reaches beyond the shape {shape:?}"
+                )));
             }
+            let start = if step < 0 { last as u64 } else { first };
+            window.axes.push(Axis { start, count: n, step: step.unsigned_abs() });
+            window.flipped.push(step < 0);
         }
-        Ok(Window { start: start.into(), count: count.into(), step: step.into() })
+        Ok(Some(window))
     }
 
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.count.contains(&0)
+    /// The chunks it meets, axis by axis.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there are more than memory holds.
+    pub fn hits(&self, chunks: &[u64]) -> Result<Vec<Vec<Hit>>> {
+        self.axes.iter().zip(chunks).map(|(axis, chunk)| axis.hits(*chunk)).collect()
     }
+}
 
-    /// First and last chunk, inclusive and exclusive, along each axis.
-    pub fn chunk_box(&self, chunks: &[u64]) -> (Vec<u64>, Vec<u64>) {
-        let ends = |axis: usize| {
-            let last = (self.start[axis] as i128 + self.step[axis] as i128 * (self.count[axis] as i128 - 1)) as u64;
-            (self.start[axis].min(last), self.start[axis].max(last))
-        };
-        (0..chunks.len()).map(|a| (ends(a).0 / chunks[a], ends(a).1 / chunks[a] + 1)).unzip()
+impl Axis {
+    fn hits(&self, chunk: u64) -> Result<Vec<Hit>> {
+        let mut hits = Vec::new();
+        let mut first = 0;
+        while first < self.count {
+            let at = self.start + first * self.step;
+            let offset = at % chunk;
+            let left = self.count - first;
+            let count = match self.step {
+                0 => left,
+                step => left.min((chunk - offset - 1) / step + 1),
+            };
+            hits.try_reserve(1).map_err(|_| Error::Invalid("no memory for the list of chunks".into()))?;
+            hits.push(Hit { chunk: at / chunk, first, count, offset, step: self.step });
+            first += count;
+        }
+        Ok(hits)
     }
+}
 
-    /// The elements that chunk `key` holds; None if it holds none.
-    pub fn runs(&self, key: &[u64], chunks: &[u64]) -> Option<Vec<Run>> {
-        (0..key.len())
-            .map(|axis| {
-                let low = i128::from(key[axis]) * i128::from(chunks[axis]);
-                let high = low + i128::from(chunks[axis]);
-                let (start, count, step) =
-                    (i128::from(self.start[axis]), i128::from(self.count[axis]), i128::from(self.step[axis]));
-                let (first, end) = match step {
-                    0 if (low..high).contains(&start) => (0, count),
-                    0 => (0, 0),
-                    s if s > 0 => {
-                        ((low - start + s - 1).div_euclid(s).max(0), ((high - start + s - 1).div_euclid(s)).min(count))
-                    }
-                    s => {
-                        let s = -s;
-                        (
-                            (start - high + s).div_euclid(s).max(0),
-                            (start - low).div_euclid(s).saturating_add(1).min(count),
-                        )
-                    }
-                };
-                (first < end).then(|| Run {
-                    from: (start + step * first - low) as usize,
-                    step: step as isize,
-                    count: (end - first) as usize,
-                    to: first as usize,
-                })
-            })
-            .collect()
-    }
+/// References that are asked for at a time.
+const SLAB: u64 = 1 << 18;
 
-    /// The index in the array of element `i` of the window along `axis`.
-    pub fn index(&self, axis: usize, i: u64) -> u64 {
-        (i128::from(self.start[axis]) + i128::from(self.step[axis]) * i128::from(i)) as u64
+/// Cuts the chunks of a window into boxes, each with a bounded number of references; in C order. A box is a range of
+/// hits along every axis. Where a step leaps over most chunks, boxes leave most of them out.
+pub(super) fn slabs(hits: &[Vec<Hit>]) -> Vec<Vec<Range<usize>>> {
+    let mut slabs = Vec::new();
+    let mut todo = vec![hits.iter().map(|h| 0..h.len()).collect::<Vec<_>>()];
+    while let Some(ranges) = todo.pop() {
+        let volume = ranges.iter().zip(hits).fold(1u64, |n, (range, hits)| match hits.get(range.clone()) {
+            Some([first, .., last]) => n.saturating_mul(last.chunk - first.chunk + 1),
+            _ => n,
+        });
+        let axis = ranges.iter().position(|r| r.len() > 1);
+        match axis {
+            Some(axis) if volume > SLAB => {
+                let middle = ranges[axis].start + ranges[axis].len() / 2;
+                let mut upper = ranges.clone();
+                upper[axis].start = middle;
+                let mut lower = ranges;
+                lower[axis].end = middle;
+                todo.push(upper);
+                todo.push(lower);
+            }
+            _ => slabs.push(ranges),
+        }
     }
+    slabs
 }
 
 #[cfg(test)]
@@ -92,34 +138,70 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_cover_the_window_once() {
-        for shape in [1u64, 7, 10] {
-            for chunk in 1..=shape + 1 {
+    fn every_element_is_hit_once() {
+        for shape in [1u64, 5, 12] {
+            for chunk in [1, 2, 5, 7, 100] {
                 for start in 0..shape {
-                    for step in -4i64..=4 {
-                        for count in 1..=5u64 {
-                            let Ok(w) = Window::new("a", &[shape], &[start], &[count], &[step]) else { continue };
-                            let (lo, hi) = w.chunk_box(&[chunk]);
-                            let mut seen = vec![None; count as usize];
-                            for key in lo[0]..hi[0] {
-                                let Some(runs) = w.runs(&[key], &[chunk]) else { continue };
-                                let run = runs[0];
-                                for i in 0..run.count {
-                                    let inside = run.from as i64 + run.step as i64 * i as i64;
-                                    assert!((0..chunk as i64).contains(&inside));
-                                    let index = key as i64 * chunk as i64 + inside;
-                                    assert!(seen[run.to + i].replace(index).is_none());
+                    for step in -4..=4i64 {
+                        for count in 1..=shape {
+                            let last = start as i64 + (count as i64 - 1) * step;
+                            let window = Window::new("a", &[shape], &[start], &[count], Some(&[step]));
+                            if count > 1 && (last < 0 || last >= shape as i64) {
+                                assert!(window.is_err());
+                                continue;
+                            }
+                            let window = window.unwrap().unwrap();
+                            let mut seen = Vec::new();
+                            for hit in &window.hits(&[chunk]).unwrap()[0] {
+                                assert_eq!(hit.first as usize, seen.len());
+                                for i in 0..hit.count {
+                                    assert!(hit.offset + i * hit.step < chunk);
+                                    seen.push(hit.chunk * chunk + hit.offset + i * hit.step);
                                 }
                             }
-                            let want: Vec<_> = (0..count as i64).map(|i| Some(start as i64 + i * step)).collect();
-                            assert_eq!(seen, want, "{shape} {chunk} {start} {step} {count}");
+                            if window.flipped[0] {
+                                seen.reverse();
+                            }
+                            let step = if count == 1 { 1 } else { step };
+                            let expected: Vec<u64> =
+                                (0..count as i64).map(|i| (start as i64 + i * step) as u64).collect();
+                            assert_eq!(seen, expected);
                         }
                     }
                 }
             }
         }
-        assert!(Window::new("a", &[5], &[3], &[3], &[1]).is_err());
-        assert!(Window::new("a", &[5], &[1], &[3], &[-1]).is_err());
-        assert!(Window::new("a", &[0], &[0], &[0], &[1]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_outside_is_refused() {
+        let window = |start, count, step| Window::new("a", &[10], &[start], &[count], Some(&[step]));
+        assert!(window(10, 0, 1).unwrap().is_none());
+        for (start, count, step) in
+            [(10, 1, 1), (0, 11, 1), (5, 6, 1), (4, 2, -5), (u64::MAX, 1, 1), (0, u64::MAX, i64::MAX), (9, 2, i64::MIN)]
+        {
+            assert!(window(start, count, step).is_err(), "{start} {count} {step}");
+        }
+        assert!(Window::new("a", &[10], &[], &[], None).is_err());
+        assert_eq!(Window::new("a", &[], &[], &[], None).unwrap().unwrap().axes.len(), 0);
+    }
+
+    #[test]
+    fn slabs_cover_all_hits_in_order() {
+        let axis = |count, step| Axis { start: 0, count, step };
+        let hits = vec![axis(5, 1).hits(1).unwrap(), axis(100_000, 1).hits(1).unwrap()];
+        let slabs = slabs(&hits);
+        assert!(slabs.len() >= 2);
+        let mut seen = Vec::new();
+        for s in &slabs {
+            let n = s.iter().map(|r| r.len()).product::<usize>();
+            assert!(n as u64 <= SLAB);
+            seen.extend(s[0].clone().flat_map(|i| s[1].clone().map(move |j| i * 100_000 + j)));
+        }
+        assert_eq!(seen, (0..500_000).collect::<Vec<_>>());
+        // 10 chunks, a million apart
+        let sparse = vec![axis(10, 1_000_000).hits(1).unwrap()];
+        assert_eq!(super::slabs(&sparse).len(), 10);
+        assert_eq!(super::slabs(&[]), [Vec::new()]);
     }
 }
