@@ -20,6 +20,8 @@ mod run;
 mod scatter;
 mod sources;
 mod strings;
+#[cfg(test)]
+mod tests;
 mod window;
 
 pub use reader::{RawChunk, Reader};
