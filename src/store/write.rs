@@ -61,6 +61,8 @@ pub struct Writer {
     is_new: bool,
     finished: bool,
     in_savepoint: bool,
+    /// The statement that adds a chunk: array, number of dimensions, SQL.
+    insert: Option<(String, usize, String)>,
 }
 
 const DDL: &str = "
@@ -140,6 +142,7 @@ impl Writer {
             is_new: true,
             finished: false,
             in_savepoint: false,
+            insert: None,
         };
         writer.pragmas()?;
         let version = FORMAT_VERSION;
@@ -175,6 +178,7 @@ impl Writer {
             is_new: false,
             finished: false,
             in_savepoint: false,
+            insert: None,
         };
         let version = writer.meta("format_version").map_err(|_| store_error(path, "is not an mdim-refs store"))?;
         match version.as_deref() {
@@ -432,8 +436,11 @@ impl Writer {
         data: RowData<'_>,
         info: Option<&str>,
     ) -> Result<()> {
-        let marks: Vec<String> = (1..=key.len() + 6).map(|i| format!("?{i}")).collect();
-        let sql = format!("INSERT INTO {} VALUES({})", quote(array), marks.join(","));
+        if self.insert.as_ref().is_none_or(|(name, rank, _)| name != array || *rank != key.len()) {
+            let marks: Vec<String> = (1..=key.len() + 6).map(|i| format!("?{i}")).collect();
+            let sql = format!("INSERT INTO {} VALUES({})", quote(array), marks.join(","));
+            self.insert = Some((array.to_owned(), key.len(), sql));
+        }
         let too_large =
             || store_error(&self.path, format!("array \"{array}\", chunk {key:?}: a number is beyond 2^63"));
         let signed = |v: u64| i64::try_from(v).map_err(|_| too_large());
@@ -442,14 +449,17 @@ impl Writer {
             RowData::Inline(bytes) => (1, None, None, Some(bytes)),
             RowData::Absent => (0, None, None, None),
         };
-        let keys = key.iter().map(|k| signed(*k)).collect::<Result<Vec<_>>>()?;
+        if key.iter().any(|k| *k > i64::MAX as u64) {
+            return Err(too_large());
+        }
         let write = || -> rusqlite::Result<()> {
-            let mut statement = self.connection()?.prepare_cached(&sql)?;
+            let sql = self.insert.as_ref().map_or("", |(_, _, sql)| sql);
+            let mut statement = self.connection()?.prepare_cached(sql)?;
             statement.raw_bind_parameter(1, id)?;
-            for (i, k) in keys.iter().enumerate() {
-                statement.raw_bind_parameter(i + 2, k)?;
+            for (i, k) in key.iter().enumerate() {
+                statement.raw_bind_parameter(i + 2, *k as i64)?;
             }
-            let n = keys.len() + 2;
+            let n = key.len() + 2;
             statement.raw_bind_parameter(n, present)?;
             statement.raw_bind_parameter(n + 1, offset)?;
             statement.raw_bind_parameter(n + 2, size)?;
