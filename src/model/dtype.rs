@@ -136,13 +136,20 @@ impl std::fmt::Display for DType {
     }
 }
 
-/// Reverses the bytes of every `swap_size` bytes of `data`.
+/// Reverses the bytes of every `swap_size` bytes of `data`; bytes after the last whole one stay.
 pub fn swap_in_place(data: &mut [u8], swap_size: usize) {
-    if swap_size > 1 {
-        for element in data.chunks_exact_mut(swap_size) {
-            element.reverse();
-        }
+    match swap_size {
+        0 | 1 => {}
+        2 => swap_all::<2>(data),
+        4 => swap_all::<4>(data),
+        8 => swap_all::<8>(data),
+        _ => data.chunks_exact_mut(swap_size).for_each(<[u8]>::reverse),
     }
+}
+
+/// With the size known, compilers make vector instructions of it.
+fn swap_all<const N: usize>(data: &mut [u8]) {
+    data.as_chunks_mut::<N>().0.iter_mut().for_each(|element| element.reverse());
 }
 
 #[cfg(test)]

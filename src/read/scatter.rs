@@ -76,9 +76,9 @@ impl<'a> Output<'a> {
         // What makes parts disjoint and inside: along every axis, hits follow each other and end within the window.
         let sound = lists.len() == rank
             && lists.iter().zip(&self.counts).all(|(list, count)| {
-                let ends = list.iter().map(|h| h.first.checked_add(h.count));
+                let end = list.last().and_then(|h| h.first.checked_add(h.count));
                 let ordered = list.windows(2).all(|w| w[0].first.checked_add(w[0].count) == Some(w[1].first));
-                ordered && ends.last().flatten().is_some_and(|end| end <= *count)
+                ordered && end.is_some_and(|end| end <= *count)
             });
         if !sound {
             return Err(Error::Invalid("chunks that do not tile the window".into()));

@@ -338,7 +338,7 @@ fn damage_is_an_error_that_names_the_chunk() {
         read(number, 1, default.clone()).unwrap();
     }
     // Truncated within the last chunk, (3, 0).
-    for number in 0..3 {
+    for (number, array) in arrays.iter().enumerate() {
         let (path, offset, size) = find(number, &[3, 0]);
         let good = std::fs::read(&path).unwrap();
         std::fs::write(&path, &good[..offset + size - 1]).unwrap();
@@ -359,7 +359,7 @@ fn damage_is_an_error_that_names_the_chunk() {
         let options = ReadOptions { missing_source: MissingSource::Fill, ..default.clone() };
         assert_eq!(read(number, 2, options).unwrap(), vec![0; 128]);
         std::fs::write(&path, &good).unwrap();
-        assert_eq!(read(number, 2, default.clone()).unwrap(), arrays[number].elements.concat());
+        assert_eq!(read(number, 2, default.clone()).unwrap(), array.elements.concat());
     }
 }
 
