@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::{CodecOptions, Pipeline, vlen};
-use crate::io::{LocalOpener, Stat};
+use crate::io::{ByteReader, LocalOpener, Opener, Stat};
 use crate::model::*;
 use crate::store::{OpenOptions, Placement, RowData, Store, Writer};
 use crate::{Error, Result};
@@ -523,4 +523,157 @@ fn unknown_codecs_and_huge_chunks_are_refused_by_name() {
     assert!(error.contains("\"a\"") && error.contains("\"wavpack\""), "{error}");
     let error = reader.read(1, &[0], &[4], &mut [0; 8]).unwrap_err().to_string();
     assert!(error.contains("\"b\"") && error.contains("too large"), "{error}");
+}
+
+#[test]
+fn many_threads_share_a_reader() {
+    let folder = Folder::new();
+    let (store, arrays) = store(&folder, vec![desc("a", "<i2", &[60, 50], &[7, 9], ZLIB, "-999")]);
+    let elements = &arrays[0].elements;
+    // Room for a few chunks alone, so that they come and go.
+    let reader = reader(&store, 2, 1500);
+    std::thread::scope(|scope| {
+        for seed in 0..8 {
+            let reader = &reader;
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                for _ in 0..100 {
+                    let start = [random.below(60), random.below(50)];
+                    let count = [1 + random.below(60 - start[0]), 1 + random.below(50 - start[1])];
+                    if random.below(4) == 0 {
+                        reader.advise(0, &start, &count).unwrap();
+                    }
+                    let mut buffer = vec![0; (count[0] * count[1] * 2) as usize];
+                    reader.read(0, &start, &count, &mut buffer).unwrap();
+                    let expected: Vec<u8> = indices(&count)
+                        .iter()
+                        .flat_map(|i| elements[flat(&[start[0] + i[0], start[1] + i[1]], &[60, 50])].clone())
+                        .collect();
+                    assert!(buffer == expected);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn damaged_bytes_never_become_a_panic_or_fill() {
+    let folder = Folder::new();
+    let (store, arrays) = store(&folder, vec![desc("a", "<i2", &[4, 64], &[4, 64], ZLIB, "-999")]);
+    let path = folder.file("a.bin");
+    let good = std::fs::read(&path).unwrap();
+    let expected = arrays[0].elements.concat();
+    let reader = reader(&store, 1, 0);
+    for at in 16..good.len() {
+        let mut bad = good.clone();
+        bad[at] = bad[at].wrapping_add(1 + at as u8 % 254);
+        std::fs::write(&path, &bad).unwrap();
+        let mut buffer = vec![0; expected.len()];
+        // Adler-32 sees what deflate does not; a header byte may not matter.
+        match reader.read(0, &[0, 0], &[4, 64], &mut buffer) {
+            Ok(()) => assert_eq!(buffer, expected, "{at}"),
+            Err(error) => assert!(matches!(error, Error::Chunk { .. }), "{error}"),
+        }
+    }
+}
+
+/// Sources elsewhere: counts what is asked for.
+struct Remote {
+    reads: Arc<std::sync::Mutex<Vec<(u64, usize)>>>,
+    opened: Arc<AtomicUsize>,
+}
+
+struct RemoteFile(Arc<dyn ByteReader>, Arc<std::sync::Mutex<Vec<(u64, usize)>>>);
+
+impl Opener for Remote {
+    fn open(&self, path: &str) -> Result<Arc<dyn ByteReader>> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(RemoteFile(LocalOpener.open(path)?, self.reads.clone())))
+    }
+
+    fn stat(&self, _path: &str) -> Result<Stat> {
+        panic!("a request for nothing")
+    }
+
+    fn is_local(&self, _path: &str) -> bool {
+        false
+    }
+}
+
+impl ByteReader for RemoteFile {
+    fn size(&self) -> Result<u64> {
+        panic!("a request for nothing")
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.1.lock().unwrap().push((offset, buf.len()));
+        self.0.read_at(offset, buf)
+    }
+
+    fn path(&self) -> &str {
+        self.0.path()
+    }
+}
+
+#[test]
+fn remote_sources_cost_few_requests() {
+    let folder = Folder::new();
+    let (store, arrays) = store(
+        &folder,
+        vec![desc("a", "<i2", &[60, 50], &[7, 9], ZLIB, "-999"), desc("b", "<i2", &[60, 50], &[60, 50], "{}", "0")],
+    );
+    let reads = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let opened = Arc::new(AtomicUsize::new(0));
+    let opener = Arc::new(Remote { reads: reads.clone(), opened: opened.clone() });
+    let options = ReadOptions { threads: 4, ..ReadOptions::default() };
+    let reader = Reader::new(store.clone(), opener, options).unwrap();
+    for (number, array) in arrays.iter().enumerate() {
+        let mut buffer = vec![0; 6000];
+        reader.read(number, &[0, 0], &[60, 50], &mut buffer).unwrap();
+        assert_eq!(buffer, array.elements.concat());
+        // Neighbours in one request; nothing is asked twice.
+        assert_eq!(reads.lock().unwrap().len(), number + 1);
+        assert_eq!(opened.load(Ordering::Relaxed), number + 1);
+    }
+    reader.read(1, &[3, 3], &[2, 2], &mut [0; 8]).unwrap();
+    reader.read(0, &[3, 3], &[2, 2], &mut [0; 8]).unwrap();
+    assert_eq!(reads.lock().unwrap().len(), 2, "small arrays stay in the cache");
+}
+
+#[test]
+fn chunks_without_a_codec_are_read_by_rows() {
+    let folder = Folder::new();
+    let (store, arrays) = store(&folder, vec![desc("a", "<i2", &[50, 600, 50], &[50, 600, 50], "{}", "0")]);
+    let reads = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let opener = Counting(reads.clone());
+    let options = ReadOptions { threads: 1, ..ReadOptions::default() };
+    let reader = Reader::new(store.clone(), Arc::new(opener), options).unwrap();
+    let mut buffer = vec![0; 20];
+    reader.read(0, &[30, 500, 10], &[1, 1, 10], &mut buffer).unwrap();
+    let at = (30 * 600 + 500) * 50 + 10;
+    assert_eq!(buffer, arrays[0].elements[at..at + 10].concat());
+    assert_eq!(reads.lock().unwrap().drain(..).map(|r| r.1).collect::<Vec<_>>(), [20]);
+    let mut buffer = vec![0; 50 * 600 * 50 * 2];
+    reader.read(0, &[0, 0, 0], &[50, 600, 50], &mut buffer).unwrap();
+    assert!(buffer == arrays[0].elements.concat());
+    let all: Vec<_> = reads.lock().unwrap().drain(..).collect();
+    assert_eq!(all.iter().map(|r| r.1).sum::<usize>(), buffer.len());
+    assert!(all.iter().all(|r| r.1 <= 1 << 20) && all.len() <= 6, "{all:?}");
+}
+
+/// Local sources: counts what is asked for.
+struct Counting(Arc<std::sync::Mutex<Vec<(u64, usize)>>>);
+
+impl Opener for Counting {
+    fn open(&self, path: &str) -> Result<Arc<dyn ByteReader>> {
+        Ok(Arc::new(RemoteFile(LocalOpener.open(path)?, self.0.clone())))
+    }
+
+    fn stat(&self, path: &str) -> Result<Stat> {
+        LocalOpener.stat(path)
+    }
+
+    fn is_local(&self, _path: &str) -> bool {
+        true
+    }
 }
