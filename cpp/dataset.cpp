@@ -75,6 +75,31 @@ std::vector<size_t> Maps(const OpenStore &store)
     return maps;
 }
 
+// Whether rows along this dimension go from south to north. Such rasters are
+// turned: they are slow or upside down in many programs.
+bool RunsNorth(const GDALDimension &rows)
+{
+    const bool isY = rows.GetType() == GDAL_DIM_TYPE_HORIZONTAL_Y;
+    if (!isY && !rows.GetType().empty())
+        return false;
+    const auto variable = rows.GetIndexingVariable();
+    if (!variable || rows.GetSize() < 2 ||
+        variable->GetDataType().GetClass() != GEDTC_NUMERIC)
+        return false;
+    double start = 0;
+    double step = 0;
+    if (variable->IsRegularlySpaced(start, step))
+        return step > 0;
+    const GUInt64 first = 0;
+    const size_t two = 2;
+    const auto apart = static_cast<GInt64>(rows.GetSize() - 1);
+    double ends[2] = {0, 0};
+    return isY &&
+           variable->Read(&first, &two, &apart, nullptr,
+                          GDALExtendedDataType::Create(GDT_Float64), ends) &&
+           ends[0] < ends[1];
+}
+
 // One array as bands: the last two dimensions are y and x, north up; `indices`
 // fixes the first dimensions.
 GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
@@ -141,12 +166,7 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
     const size_t left = array->GetDimensionCount();
     if (left == 1)
         return array->AsClassicDataset(0, 0, store->RootGroup());
-    // South-up rasters are slow or upside down in many programs.
-    const auto variable =
-        array->GetDimensions()[left - 2]->GetIndexingVariable();
-    double start = 0;
-    double step = 0;
-    if (variable && variable->IsRegularlySpaced(start, step) && step > 0)
+    if (RunsNorth(*array->GetDimensions()[left - 2]))
     {
         std::string flip = "[";
         for (size_t a = 0; a < left; ++a)
@@ -162,6 +182,7 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
 GDALDataset *OpenClassic(const std::shared_ptr<OpenStore> &store,
                          const std::string &rest)
 {
+    store->unpackCoordinates = true;
     if (!rest.empty())
     {
         std::vector<uint64_t> indices;

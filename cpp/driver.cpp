@@ -54,7 +54,17 @@ constexpr const char *OPEN_OPTIONS =
 
 void Register()
 {
-    if (!GDAL_CHECK_VERSION("MDIMREFS") || GDALGetDriverByName("MDIMREFS"))
+    // The layout of GDAL's classes is that of one minor version.
+    if (!GDALCheckVersion(GDAL_VERSION_MAJOR, GDAL_VERSION_MINOR, nullptr))
+    {
+        CPLError(
+            CE_Warning, CPLE_AppDefined,
+            "MDIMREFS: this plugin was built for GDAL %d.%d and stays out of GDAL %s: build it anew",
+            GDAL_VERSION_MAJOR, GDAL_VERSION_MINOR,
+            GDALVersionInfo("RELEASE_NAME"));
+        return;
+    }
+    if (GDALGetDriverByName("MDIMREFS"))
         return;
     auto driver = std::make_unique<GDALDriver>();
     driver->SetDescription("MDIMREFS");

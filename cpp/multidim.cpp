@@ -183,11 +183,17 @@ class Dimension final : public GDALDimension
     std::shared_ptr<GDALMDArray> GetIndexingVariable() const override
     {
         return Guarded(
-            [&]
+            [&]() -> std::shared_ptr<GDALMDArray>
             {
-                return m_variable < 0
-                           ? nullptr
-                           : m_store->GetArray(static_cast<size_t>(m_variable));
+                if (m_variable < 0)
+                    return nullptr;
+                const auto number = static_cast<size_t>(m_variable);
+                auto array = m_store->GetArray(number);
+                const auto &info = m_store->arrays[number];
+                return m_store->unpackCoordinates &&
+                               (info.hasScale || info.hasOffset)
+                           ? array->GetUnscaled()
+                           : array;
             },
             std::shared_ptr<GDALMDArray>());
     }
@@ -278,27 +284,37 @@ class Array final : public GDALMDArray
     std::shared_ptr<GDALAttribute>
     GetAttribute(const std::string &name) const override
     {
-        return GetAttributeFromAttributes(name);
+        for (const auto &info : Info().attributes)
+        {
+            if (info.name == name)
+                return Guarded([&] { return MakeAttribute(info); },
+                               std::shared_ptr<GDALAttribute>());
+        }
+        return nullptr;
     }
 
     std::vector<std::shared_ptr<GDALAttribute>>
-    GetAttributes(CSLConstList) const override
+    GetAttributes(CSLConstList options) const override
     {
-        return MakeAttributes(GetFullName(), Info().attributes);
+        const bool all = CPLFetchBool(options, "SHOW_ALL", false);
+        const auto &hidden = Info().shownElsewhere;
+        std::vector<std::shared_ptr<GDALAttribute>> list;
+        for (const auto &info : Info().attributes)
+        {
+            if (all || (std::find(hidden.begin(), hidden.end(), info.name) ==
+                            hidden.end() &&
+                        !(m_srs && info.name == "grid_mapping")))
+                list.push_back(MakeAttribute(info));
+        }
+        return list;
     }
 
     std::vector<std::shared_ptr<GDALMDArray>>
     GetCoordinateVariables() const override
     {
         std::vector<std::shared_ptr<GDALMDArray>> list;
-        for (const auto &name : Info().coordinates)
-        {
-            for (size_t i = 0; i < m_store->arrays.size(); ++i)
-            {
-                if (m_store->arrays[i].fullName == name)
-                    list.push_back(m_store->GetArray(i));
-            }
-        }
+        for (size_t number : Info().coordinates)
+            list.push_back(m_store->GetArray(number));
         return list;
     }
 
@@ -375,21 +391,72 @@ class Array final : public GDALMDArray
     {
         for (size_t d : Info().dimensions)
             m_dimensions.push_back(store->GetDimension(d));
-        if (!Info().srs.empty() && Info().x >= 0 && Info().y >= 0)
+        m_srs = FindSpatialRef();
+    }
+
+    std::shared_ptr<GDALAttribute>
+    MakeAttribute(const AttributeInfo &info) const
+    {
+        return std::make_shared<Attribute>(GetFullName(), info);
+    }
+
+    // The plan's SRS, else that of the CF grid mapping.
+    std::shared_ptr<OGRSpatialReference> FindSpatialRef() const
+    {
+        const auto rank = static_cast<int>(Info().dimensions.size());
+        if (rank < 2)
+            return nullptr;
+        auto srs = std::make_shared<OGRSpatialReference>();
+        if (!Info().srs.empty())
         {
-            auto srs = std::make_shared<OGRSpatialReference>();
-            if (srs->importFromWkt(Info().srs.c_str()) == OGRERR_NONE)
-            {
-                // Which dimension is the SRS's first axis, counted from 1.
-                const bool yFirst = srs->EPSGTreatsAsLatLong() ||
-                                    srs->EPSGTreatsAsNorthingEasting();
-                const int x = Info().x + 1;
-                const int y = Info().y + 1;
-                srs->SetDataAxisToSRSAxisMapping(
-                    yFirst ? std::vector<int>{y, x} : std::vector<int>{x, y});
-                m_srs = std::move(srs);
-            }
+            if (srs->importFromWkt(Info().srs.c_str()) != OGRERR_NONE)
+                return nullptr;
         }
+        else if (Info().gridMapping < 0 || !ImportGridMapping(*srs))
+            return nullptr;
+        // Which dimensions are y and x, counted from 1; the last two if nothing
+        // says otherwise.
+        const bool known = Info().x >= 0 && Info().y >= 0;
+        const int y = known ? Info().y + 1 : rank - 1;
+        const int x = known ? Info().x + 1 : rank;
+        const bool yFirst =
+            srs->EPSGTreatsAsLatLong() || srs->EPSGTreatsAsNorthingEasting() ||
+            srs->GetDataAxisToSRSAxisMapping() == std::vector<int>{2, 1};
+        srs->SetDataAxisToSRSAxisMapping(yFirst ? std::vector<int>{y, x}
+                                                : std::vector<int>{x, y});
+        return srs;
+    }
+
+    bool ImportGridMapping(OGRSpatialReference &srs) const
+    {
+        const auto &mapping =
+            m_store->arrays[static_cast<size_t>(Info().gridMapping)];
+        CPLStringList pairs;
+        for (const auto &attribute : mapping.attributes)
+        {
+            std::string value;
+            for (const auto &item : attribute.values)
+                value += (value.empty() ? "" : ",") + item;
+            if (attribute.values.size() != 1)
+                value = "{" + value + "}";
+            pairs.SetNameValue(attribute.name.c_str(), value.c_str());
+        }
+        std::string unit;
+        if (Info().x >= 0)
+        {
+            const int variable =
+                m_store
+                    ->dimensions[Info()
+                                     .dimensions[static_cast<size_t>(Info().x)]]
+                    .variable;
+            if (variable >= 0)
+                unit = m_store->arrays[static_cast<size_t>(variable)].unit;
+        }
+        CPLErrorStateBackuper quiet(CPLQuietErrorHandler);
+        return srs.importFromCF1(pairs.List(),
+                                 unit.empty() ? nullptr : unit.c_str()) ==
+                   OGRERR_NONE &&
+               !srs.IsEmpty();
     }
 
     const ArrayInfo &Info() const
@@ -456,11 +523,13 @@ class Array final : public GDALMDArray
                 if (count[a] < 2)
                     continue;
                 // Whole blocks, so that none is decoded twice.
-                const size_t block = std::max<size_t>(
-                    1, static_cast<size_t>(Info().blockSize[a]));
+                const auto block = std::max<GUInt64>(
+                    1, a < Info().blockSize.size() ? Info().blockSize[a] : 1);
                 size_t half = count[a] / 2;
-                if (half > block && std::abs(step[a]) == 1)
-                    half -= half % block;
+                const auto over =
+                    static_cast<size_t>((start[a] + half) % block);
+                if (half > over && step[a] == 1)
+                    half -= over;
                 std::vector<GUInt64> first(start, start + rank);
                 std::vector<size_t> part(count, count + rank);
                 part[a] = half;
@@ -682,7 +751,8 @@ class Group final : public GDALGroup
             const auto &group = m_store->groups[i];
             if (group.fullName != "/" && group.parent == GetFullName() &&
                 group.name == name)
-                return Create(m_store, i);
+                return Guarded([&] { return Create(m_store, i); },
+                               std::shared_ptr<Group>());
         }
         return nullptr;
     }
@@ -794,6 +864,8 @@ bool OpenStore::Describe()
         info.isString = info.type.GetClass() == GEDTC_STRING;
         info.isData = item.GetBool("is_data");
         info.attributes = ReadAttributes(item.GetArray("attributes"));
+        for (const auto &name : item.GetArray("shown_elsewhere"))
+            info.shownElsewhere.push_back(name.ToString());
         info.unit = item.GetString("unit");
         const std::string noData = item.GetString("no_data");
         if (!noData.empty() && !info.isString)
@@ -826,8 +898,9 @@ bool OpenStore::Describe()
         }
         for (const auto &pair : item.GetArray("structural"))
             info.structural.AddString(pair.ToString().c_str());
-        for (const auto &name : item.GetArray("coordinates"))
-            info.coordinates.push_back(name.ToString());
+        info.gridMapping = item.GetInteger("grid_mapping", -1);
+        for (const auto &number : item.GetArray("coordinates"))
+            info.coordinates.push_back(static_cast<size_t>(number.ToInteger()));
         arrays.push_back(std::move(info));
     }
     return true;

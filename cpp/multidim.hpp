@@ -48,6 +48,8 @@ struct ArrayInfo
     std::vector<GUInt64> blockSize;
     GDALExtendedDataType type = GDALExtendedDataType::CreateString();
     std::vector<AttributeInfo> attributes;
+    // Attributes that are listed only if all are asked for.
+    std::vector<std::string> shownElsewhere;
     std::string unit;
     std::vector<GByte> noData;
     bool hasScale = false;
@@ -57,6 +59,8 @@ struct ArrayInfo
     GDALDataType scaleType = GDT_Unknown;
     GDALDataType offsetType = GDT_Unknown;
     std::string srs;
+    // Number of the array whose attributes are the CF grid mapping, or -1.
+    int gridMapping = -1;
     // Dimensions along y and x, counted from 0, or -1.
     int y = -1;
     int x = -1;
@@ -66,7 +70,8 @@ struct ArrayInfo
     bool isData = false;
     bool isString = false;
     CPLStringList structural;
-    std::vector<std::string> coordinates;
+    // Numbers of the arrays that the attribute `coordinates` names.
+    std::vector<size_t> coordinates;
 };
 
 struct GroupInfo
@@ -101,6 +106,9 @@ class OpenStore : public std::enable_shared_from_this<OpenStore>
     // there is none.
     int Select(const std::string &name, std::vector<uint64_t> &indices) const;
 
+    // Whether dimensions are labelled by values with scale and offset applied,
+    // as geotransforms need them.
+    bool unpackCoordinates = false;
     std::string path;
     std::string context;
     std::vector<GroupInfo> groups;

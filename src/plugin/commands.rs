@@ -63,5 +63,7 @@ pub fn run(
         };
         args.0.insert(key.clone(), value);
     }
-    (command.run)(&args, &mut Context { opener: Arc::new(VsiOpener), progress, warn })
+    let opener = VsiOpener::default();
+    let _call = opener.config.enter();
+    (command.run)(&args, &mut Context { opener: Arc::new(opener), progress, warn })
 }

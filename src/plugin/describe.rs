@@ -1,7 +1,7 @@
 //! A store's metadata as JSON, in GDAL's terms: what `cpp/multidim.cpp` reads once.
 
 use crate::Result;
-use crate::model::{ArrayDesc, ArrayKind, Attribute, Attributes, ByteOrder, DType, Kind, json_to_f64};
+use crate::model::{ArrayDesc, ArrayKind, Attribute, Attributes, ByteOrder, DType, DimInfo, Kind, json_to_f64};
 use crate::read::Reader;
 use crate::store::Store;
 use serde_json::{Value, json};
@@ -26,9 +26,6 @@ fn gdal_type(dtype: &DType) -> &'static str {
         (Kind::Bytes | Kind::VlenUtf8, _) => "String",
     }
 }
-
-/// Attributes that GDAL shows by functions of their own (no-data, scale, offset, unit).
-const SHOWN_ELSEWHERE: [&str; 4] = ["_FillValue", "scale_factor", "add_offset", "units"];
 
 fn number_text(value: &Value) -> Option<String> {
     match value {
@@ -72,8 +69,8 @@ fn attribute(a: &Attribute) -> Option<Value> {
     Some(json!({"name": a.name, "type": kind, "shape": shape, "values": values}))
 }
 
-fn attributes(list: &Attributes, left_out: &[&str]) -> Vec<Value> {
-    list.0.iter().filter(|a| !left_out.contains(&a.name.as_str())).filter_map(attribute).collect()
+fn attributes(list: &Attributes) -> Vec<Value> {
+    list.0.iter().filter_map(attribute).collect()
 }
 
 /// Parent, own name, full name, as GDAL has them.
@@ -91,10 +88,11 @@ fn names(full: &str) -> (String, String, String) {
 pub fn describe(reader: &Reader) -> Result<String> {
     let store = reader.store();
     let planned: Vec<&ArrayDesc> = store.arrays().iter().collect();
-    // Groups: those with attributes, and all that hold an array.
+    // Groups: all that hold an array.
     let mut groups: BTreeSet<String> = BTreeSet::new();
-    for desc in &planned {
-        let mut name = desc.name.as_str();
+    let broken = store.broken().iter().map(|(name, _)| name.as_str());
+    for full in planned.iter().map(|desc| desc.name.as_str()).chain(broken) {
+        let mut name = full;
         while let Some((parent, _)) = name.rsplit_once('/') {
             groups.insert(parent.to_owned());
             name = parent;
@@ -102,23 +100,23 @@ pub fn describe(reader: &Reader) -> Result<String> {
     }
     let mut group_list = vec![json!({
         "parent": "", "name": "/", "full_name": "/",
-        "attributes": attributes(store.group_attrs("").unwrap_or(&Attributes::default()), &[]),
+        "attributes": attributes(store.group_attrs("").unwrap_or(&Attributes::default())),
     })];
     for group in &groups {
         let (parent, name, full) = names(group);
         let attrs = store.group_attrs(group).cloned().unwrap_or_default();
-        group_list
-            .push(json!({"parent": parent, "name": name, "full_name": full, "attributes": attributes(&attrs, &[])}));
+        group_list.push(json!({"parent": parent, "name": name, "full_name": full, "attributes": attributes(&attrs)}));
     }
     // Dimensions: one for each name and length, so that arrays of two sizes never share one.
     let mut dimensions: Vec<(String, u64)> = Vec::new();
     let mut arrays = Vec::new();
     for desc in &planned {
-        let shape = desc.shape.clone().unwrap_or_else(|| vec![0; desc.dims.len()]);
+        // An array that has no plan has no shape, so no dimensions either.
+        let shape = desc.shape.as_deref().unwrap_or_default();
         let numbers: Vec<usize> = desc
             .dims
             .iter()
-            .zip(&shape)
+            .zip(shape)
             .map(|(name, size)| {
                 let key = (name.clone(), *size);
                 dimensions.iter().position(|d| *d == key).unwrap_or_else(|| {
@@ -144,40 +142,42 @@ pub fn describe(reader: &Reader) -> Result<String> {
     .to_string())
 }
 
+/// What is known of a dimension of this name and length: the plan's word, else what its coordinate's attributes say.
+/// Also the number of the array that labels it.
+fn dimension_info(store: &Store, name: &str, size: u64) -> (DimInfo, Option<usize>) {
+    let planned = store.dimensions().iter().find(|(n, _)| n == name).map(|(_, d)| d.clone());
+    let mut info = planned.unwrap_or_default();
+    let labels = |a: &ArrayDesc| a.shape.as_deref() == Some(&[size]) && a.dims == [name];
+    let named = info.variable.as_deref().unwrap_or(name);
+    let variable = store.arrays().iter().position(|a| a.name == named && labels(a));
+    if let Some(v) = variable.filter(|_| info.kind.is_empty()) {
+        let (kind, direction) = crate::plan::cf::kind_and_direction(&store.arrays()[v].attrs);
+        (info.kind, info.direction) = (kind.to_owned(), direction.to_owned());
+    }
+    (info, variable)
+}
+
 fn dimension(store: &Store, full_name: &str, size: u64) -> Value {
     let (parent, name, full) = names(full_name);
-    let info = store.dimensions().iter().find(|(n, _)| n == full_name).map(|(_, d)| d.clone()).unwrap_or_default();
-    let labels = |a: &ArrayDesc| a.shape.as_deref() == Some(&[size]) && a.dims == [full_name];
-    let named = info.variable.as_deref().unwrap_or(full_name);
-    let variable = store.arrays().iter().position(|a| a.name == named && labels(a));
-    let (kind, direction) = match (info.kind.as_str(), variable) {
-        ("", Some(v)) => {
-            let (kind, direction) = crate::plan::cf::kind_and_direction(&store.arrays()[v].attrs);
-            (kind.to_owned(), direction.to_owned())
-        }
-        _ => (info.kind, info.direction),
-    };
+    let (info, variable) = dimension_info(store, full_name, size);
     json!({
-        "parent": parent, "name": name, "full_name": full, "size": size, "type": kind, "direction": direction,
-        "variable": variable.map_or(-1, |v| v as i64),
+        "parent": parent, "name": name, "full_name": full, "size": size, "type": info.kind,
+        "direction": info.direction, "variable": variable.map_or(-1, |v| v as i64),
     })
 }
 
 fn array(store: &Store, desc: &ArrayDesc, numbers: &[usize]) -> Value {
     let (parent, name, full) = names(&desc.name);
-    let find = |dim: &str| store.dimensions().iter().find(|(n, _)| n == dim).map(|(_, d)| d);
-    let axis = |kind: &str| desc.dims.iter().rposition(|d| find(d).is_some_and(|i| i.kind == kind));
+    let shape = desc.shape.as_deref().unwrap_or_default();
+    let infos: Vec<DimInfo> = desc.dims.iter().zip(shape).map(|(d, n)| dimension_info(store, d, *n).0).collect();
+    let axis = |kind: &str| infos.iter().rposition(|i| i.kind == kind);
     let (x, y) = (axis("HORIZONTAL_X"), axis("HORIZONTAL_Y"));
-    let srs = x.and_then(|x| find(&desc.dims[x])?.srs.clone()).filter(|_| y.is_some()).unwrap_or_default();
-    let scaling = |attribute: &str| {
-        let a = desc.attrs.get(attribute)?;
-        let value = number_text(match &a.value {
-            Value::Array(list) => list.first()?,
-            v => v,
-        })?;
-        let kind = a.dtype.as_deref().and_then(|t| DType::parse(t).ok()).map_or("Float64", |d| gdal_type(&d));
-        Some(json!({"value": value, "type": kind}))
-    };
+    let srs = x.and_then(|x| infos[x].srs.clone()).filter(|_| y.is_some()).unwrap_or_default();
+    let grid_mapping = desc.attrs.text("grid_mapping").and_then(|text| {
+        // Either `crs`, or `crs: x y`.
+        let name = text.split_ascii_whitespace().next()?.trim_end_matches(':');
+        Some(visible_from(store, &desc.name, name)? as i64)
+    });
     let error = match &desc.shape {
         Some(_) => String::new(),
         None => format!(
@@ -186,22 +186,35 @@ fn array(store: &Store, desc: &ArrayDesc, numbers: &[usize]) -> Value {
             desc.name
         ),
     };
-    let is_number = |kind: Kind| matches!(kind, Kind::Int | Kind::UInt | Kind::Float);
     let affine = desc.affine.as_ref().map(|a| json!({"start": a.start.to_string(), "step": a.step.to_string()}));
     json!({
         "parent": parent, "name": name, "full_name": full, "error": error, "is_data": desc.kind == ArrayKind::Data,
         "dimensions": numbers, "block_size": desc.chunks, "type": gdal_type(&desc.dtype),
-        "attributes": attributes(&desc.attrs, &SHOWN_ELSEWHERE),
+        "attributes": attributes(&desc.attrs), "shown_elsewhere": shown_elsewhere(desc),
         "unit": desc.attrs.text("units").unwrap_or_default(),
-        "no_data": if is_number(desc.dtype.kind) { no_data(desc).unwrap_or_default() } else { String::new() },
-        "scale": scaling("scale_factor"), "offset": scaling("add_offset"),
-        "srs": srs, "x": x.map_or(-1, |i| i as i64), "y": y.map_or(-1, |i| i as i64),
+        "no_data": no_data(desc).unwrap_or_default(),
+        "scale": scaling(desc, "scale_factor"), "offset": scaling(desc, "add_offset"),
+        "srs": srs, "grid_mapping": grid_mapping.unwrap_or(-1), "x": x.map_or(-1, |i| i as i64), "y": y.map_or(-1, |i| i as i64),
         "affine": affine, "structural": structural(desc), "coordinates": coordinates(store, desc),
     })
 }
 
+/// Value and type of `scale_factor` or `add_offset`.
+fn scaling(desc: &ArrayDesc, attribute: &str) -> Option<Value> {
+    let a = desc.attrs.get(attribute)?;
+    let value = number_text(match &a.value {
+        Value::Array(list) => list.first()?,
+        v => v,
+    })?;
+    let kind = a.dtype.as_deref().and_then(|t| DType::parse(t).ok()).map_or("Float64", |d| gdal_type(&d));
+    Some(json!({"value": value, "type": kind}))
+}
+
 /// No-data: `_FillValue`, else `missing_value`, if it is a value of the array's type.
 fn no_data(desc: &ArrayDesc) -> Option<String> {
+    if !matches!(desc.dtype.kind, Kind::Int | Kind::UInt | Kind::Float) {
+        return None;
+    }
     let value = ["_FillValue", "missing_value"].iter().find_map(|name| match &desc.attrs.get(name)?.value {
         Value::Array(list) if list.len() == 1 => list.first().cloned(),
         Value::Array(_) => None,
@@ -209,6 +222,26 @@ fn no_data(desc: &ArrayDesc) -> Option<String> {
     })?;
     crate::model::Fill(value.clone()).to_bytes(&desc.dtype).ok()?;
     number_text(&value)
+}
+
+/// Attributes that GDAL has functions of their own for. As from the netCDF driver, they are listed only if asked for.
+fn shown_elsewhere(desc: &ArrayDesc) -> Vec<&'static str> {
+    let no_data = no_data(desc);
+    let is_no_data = |name: &str| {
+        let value = desc.attrs.get(name).map(|a| match &a.value {
+            Value::Array(list) if list.len() == 1 => list.first().cloned().unwrap_or_default(),
+            v => v.clone(),
+        });
+        no_data.is_some() && value.and_then(|v| number_text(&v)) == no_data
+    };
+    ["_FillValue", "missing_value", "units", "scale_factor", "add_offset"]
+        .into_iter()
+        .filter(|name| match *name {
+            "units" => desc.attrs.text(name).is_some(),
+            "scale_factor" | "add_offset" => scaling(desc, name).is_some(),
+            _ => is_no_data(name),
+        })
+        .collect()
 }
 
 /// KEY=VALUE texts of the codec.
@@ -229,23 +262,23 @@ fn structural(desc: &ArrayDesc) -> Vec<String> {
     items
 }
 
-/// Arrays that the attribute `coordinates` names, by full name.
-fn coordinates(store: &Store, desc: &ArrayDesc) -> Vec<String> {
-    let Some(list) = desc.attrs.text("coordinates") else { return Vec::new() };
-    let group = desc.name.rsplit_once('/').map_or("", |(g, _)| g);
-    list.split_ascii_whitespace()
-        .filter_map(|name| {
-            let mut group = group;
-            loop {
-                let full = if group.is_empty() { name.to_owned() } else { format!("{group}/{name}") };
-                if store.find(&full).is_some() {
-                    return Some(format!("/{full}"));
-                }
-                if group.is_empty() {
-                    return None;
-                }
-                group = group.rsplit_once('/').map_or("", |(g, _)| g);
-            }
-        })
-        .collect()
+/// The array that `name` means in an attribute of `array`: of its own group, or of the nearest one above.
+fn visible_from(store: &Store, array: &str, name: &str) -> Option<usize> {
+    let mut group = array.rsplit_once('/').map_or("", |(g, _)| g);
+    loop {
+        let full = if group.is_empty() { name.to_owned() } else { format!("{group}/{name}") };
+        if let Some(found) = store.find(full.trim_start_matches('/')) {
+            return Some(found);
+        }
+        if group.is_empty() {
+            return None;
+        }
+        group = group.rsplit_once('/').map_or("", |(g, _)| g);
+    }
+}
+
+/// Arrays that the attribute `coordinates` names, by number.
+fn coordinates(store: &Store, desc: &ArrayDesc) -> Vec<usize> {
+    let list = desc.attrs.text("coordinates").unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|name| visible_from(store, &desc.name, name)).collect()
 }

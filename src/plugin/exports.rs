@@ -2,6 +2,7 @@
 
 use super::ffi::{self, MrRawChunk};
 use super::guard::{from_c, guard, to_c};
+use super::thread_config::{Call, ThreadConfig};
 use super::vsi_reader::VsiOpener;
 use super::{commands, describe, names};
 use crate::read::{MissingSource, RawChunk, ReadOptions, Reader, Verify};
@@ -11,7 +12,10 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
 /// An open store, as C++ holds it.
-pub struct MrStore(Reader);
+pub struct MrStore {
+    reader: Reader,
+    config: ThreadConfig,
+}
 
 /// Loads the driver.
 #[unsafe(no_mangle)]
@@ -144,7 +148,10 @@ unsafe extern "C" fn mr_open(
                 });
             }
             let store = Arc::new(Store::open(&path, &open)?);
-            Ok(Box::into_raw(Box::new(MrStore(Reader::new(store, Arc::new(VsiOpener), read)?))))
+            let opener = VsiOpener::default();
+            let config = opener.config.clone();
+            let reader = Reader::new(store, Arc::new(opener), read)?;
+            Ok(Box::into_raw(Box::new(MrStore { reader, config })))
         })
     }
 }
@@ -170,7 +177,17 @@ unsafe extern "C" fn mr_close(store: *mut MrStore) {
 /// `store` was made by `mr_open` and is not closed while the reader is used.
 unsafe fn reader<'a>(store: *const MrStore) -> Result<&'a Reader> {
     // SAFETY: the caller's promise.
-    unsafe { store.as_ref() }.map(|s| &s.0).ok_or_else(|| Error::Invalid("there is no open store".into()))
+    unsafe { store.as_ref() }.map(|s| &s.reader).ok_or_else(|| Error::Invalid("there is no open store".into()))
+}
+
+/// The reader behind a handle, for a call that reads sources.
+///
+/// # Safety
+/// As [`reader`].
+unsafe fn reading<'a>(store: *const MrStore) -> Result<(&'a Reader, Call)> {
+    // SAFETY: the caller's promise.
+    let store = unsafe { store.as_ref() }.ok_or_else(|| Error::Invalid("there is no open store".into()))?;
+    Ok((&store.reader, store.config.enter()))
 }
 
 /// `n` values of the caller.
@@ -235,7 +252,8 @@ unsafe extern "C" fn mr_read(
         guard(error, false, || {
             let count = counts(count, rank);
             let (start, step, strides) = (slice(start, rank), slice(step, rank), slice(strides, rank));
-            reader(store)?.read_strided(array, start, &count, step, out.cast(), strides)?;
+            let (reader, _call) = reading(store)?;
+            reader.read_strided(array, start, &count, step, out.cast(), strides)?;
             Ok(true)
         })
     }
@@ -256,8 +274,8 @@ unsafe extern "C" fn mr_read_strings(
     // SAFETY: lists of `rank` values; the sink takes what it is given.
     unsafe {
         guard(error, false, || {
-            let strings =
-                reader(store)?.read_strings(array, slice(start, rank), &counts(count, rank), slice(step, rank))?;
+            let (reader, _call) = reading(store)?;
+            let strings = reader.read_strings(array, slice(start, rank), &counts(count, rank), slice(step, rank))?;
             for (i, string) in strings.into_iter().enumerate() {
                 let clean: Vec<u8> = string.into_bytes().into_iter().filter(|b| *b != 0).collect();
                 let text = CString::new(clean).unwrap_or_default();
@@ -282,7 +300,8 @@ unsafe extern "C" fn mr_advise(
     // SAFETY: lists of `rank` values.
     unsafe {
         guard(error, false, || {
-            reader(store)?.advise(array, slice(start, rank), &counts(count, rank))?;
+            let (reader, _call) = reading(store)?;
+            reader.advise(array, slice(start, rank), &counts(count, rank))?;
             Ok(true)
         })
     }

@@ -6,6 +6,7 @@ mod describe;
 mod exports;
 mod guard;
 mod names;
+mod thread_config;
 mod vsi_reader;
 
 /// The seam's declarations, made from `cpp/mdimrefs_ffi.h`.

@@ -1,14 +1,18 @@
 //! Sources through GDAL's VSI: `/vsicurl/`, `/vsis3/`, `/vsizip/`, `/vsimem/` and so on. Plain paths are read directly.
 
 use super::ffi;
+use super::thread_config::ThreadConfig;
 use crate::io::{ByteReader, LocalOpener, Opener, Stat};
 use crate::{Error, Result};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Opens paths of this machine directly, and all others through VSI.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct VsiOpener;
+#[derive(Clone, Debug, Default)]
+pub struct VsiOpener {
+    /// Options of the thread that called.
+    pub config: ThreadConfig,
+}
 
 fn is_vsi(path: &str) -> bool {
     path.starts_with("/vsi")
@@ -19,6 +23,7 @@ struct VsiFile {
     path: String,
     size: u64,
     has_pread: bool,
+    config: ThreadConfig,
     /// Held while a file without PRead seeks and reads.
     lock: Mutex<()>,
 }
@@ -39,7 +44,8 @@ impl Drop for VsiFile {
 struct Quiet;
 
 impl Quiet {
-    fn new() -> Quiet {
+    fn new(config: &ThreadConfig) -> Quiet {
+        config.give();
         // SAFETY: a handler of GDAL's own; popped by drop, on the same thread.
         unsafe {
             gdal_sys::CPLPushErrorHandler(Some(gdal_sys::CPLQuietErrorHandler));
@@ -88,7 +94,7 @@ impl Opener for VsiOpener {
         if !is_vsi(path) {
             return LocalOpener.open(path);
         }
-        let quiet = Quiet::new();
+        let quiet = Quiet::new(&self.config);
         let name = c_path(path)?;
         // SAFETY: both texts live through the call; the handle is checked.
         let handle = unsafe { gdal_sys::VSIFOpenExL(name.as_ptr(), c"rb".as_ptr(), 1) };
@@ -97,7 +103,8 @@ impl Opener for VsiOpener {
         }
         // SAFETY: an open handle.
         let has_pread = unsafe { ffi::mr_vsi_has_pread(handle.cast::<c_void>()) };
-        let mut file = VsiFile { handle, path: path.to_owned(), size: 0, has_pread, lock: Mutex::new(()) };
+        let config = self.config.clone();
+        let mut file = VsiFile { handle, path: path.to_owned(), size: 0, has_pread, config, lock: Mutex::new(()) };
         // SAFETY: an open handle, of this thread alone so far.
         unsafe {
             if gdal_sys::VSIFSeekL(handle, 0, 2) != 0 {
@@ -112,7 +119,7 @@ impl Opener for VsiOpener {
         if !is_vsi(path) {
             return LocalOpener.stat(path);
         }
-        let quiet = Quiet::new();
+        let quiet = Quiet::new(&self.config);
         let name = c_path(path)?;
         let (mut size, mut mtime) = (0, 0);
         // SAFETY: the text lives through the call; both places are ours.
@@ -140,7 +147,7 @@ impl ByteReader for VsiFile {
         if buf.is_empty() {
             return Ok(());
         }
-        let quiet = Quiet::new();
+        let quiet = Quiet::new(&self.config);
         let read = if self.has_pread {
             // SAFETY: an open handle with PRead, which may be called from any thread; the buffer has that many bytes.
             unsafe { ffi::mr_vsi_pread(self.handle.cast(), buf.as_mut_ptr().cast(), buf.len(), offset) }
