@@ -58,7 +58,7 @@ fn shim() -> Result<(), Box<dyn Error>> {
     let bindings = bindgen::Builder::default()
         .header("cpp/mdimrefs_ffi.h")
         .allowlist_function("mr_vsi_.*|mr_register")
-        .allowlist_type("MrRawChunk")
+        .allowlist_type("MrRawChunk|MrValue")
         .layout_tests(false)
         .generate()?;
     let out = std::path::PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?);

@@ -1,5 +1,7 @@
 #include "dataset.hpp"
 
+#include "layer.hpp"
+
 #include "gdalsubdatasetinfo.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ namespace
 // Bands of a classic dataset, at most (the bound of GDAL's own Zarr driver).
 constexpr GUInt64 MAX_BANDS = 65536;
 
-// A store without bands: its root group, or its list of subdatasets.
+// A store without bands: its root group, its layers, or its list of subdatasets.
 class Dataset final : public GDALDataset
 {
   public:
@@ -38,9 +40,46 @@ class Dataset final : public GDALDataset
         m_root = m_store->RootGroup();
     }
 
+    void ShowLayers()
+    {
+        m_layers = MakeLayers(m_store, this);
+    }
+
+    using GDALDataset::GetLayer;
+
+    int GetLayerCount() const override
+    {
+        return static_cast<int>(m_layers.size());
+    }
+
+    const OGRLayer *GetLayer(int number) const override
+    {
+        const bool exists = number >= 0 && static_cast<size_t>(number) < m_layers.size();
+        return exists ? m_layers[static_cast<size_t>(number)].get() : nullptr;
+    }
+
+    int TestCapability(const char *) const override
+    {
+        return FALSE;
+    }
+
+    // SQLite's own SQL on the store, unless another dialect is asked for.
+    OGRLayer *ExecuteSQL(const char *sql, OGRGeometry *filter, const char *dialect) override
+    {
+        if (m_layers.empty() || (dialect && *dialect != '\0' && !EQUAL(dialect, "NATIVE")))
+            return GDALDataset::ExecuteSQL(sql, filter, dialect);
+        return Guarded([&] { return RunQuery(m_store, sql).release(); }, static_cast<OGRLayer *>(nullptr));
+    }
+
+    void ReleaseResultSet(OGRLayer *layer) override
+    {
+        delete layer;
+    }
+
   private:
     std::shared_ptr<OpenStore> m_store;
     std::shared_ptr<GDALGroup> m_root;
+    std::vector<std::unique_ptr<OGRLayer>> m_layers;
 };
 
 std::string SubdatasetName(const OpenStore &store, const ArrayInfo &array)
@@ -280,7 +319,18 @@ GDALDataset *Open(GDALOpenInfo *info)
         return dataset.release();
     }
     if (!(kinds & GDAL_OF_RASTER) && kinds != 0)
-        return nullptr;
+    {
+        if (!rest.empty())
+        {
+            CPLError(CE_Failure, CPLE_AppDefined, "MDIMREFS: %s: layers are not named: open the store alone",
+                     info->pszFilename);
+            return nullptr;
+        }
+        auto dataset = std::make_unique<Dataset>(store);
+        dataset->ShowLayers();
+        dataset->SetDescription(info->pszFilename);
+        return dataset.release();
+    }
     GDALDataset *dataset = OpenClassic(store, rest);
     if (dataset)
         dataset->SetDescription(info->pszFilename);

@@ -73,6 +73,8 @@ void Register()
         "mdim-refs: byte references to chunks of many files");
     driver->SetMetadataItem(GDAL_DCAP_RASTER, "YES");
     driver->SetMetadataItem(GDAL_DCAP_MULTIDIM_RASTER, "YES");
+    driver->SetMetadataItem(GDAL_DCAP_VECTOR, "YES");
+    driver->SetMetadataItem(GDAL_DMD_SUPPORTED_SQL_DIALECTS, "NATIVE OGRSQL SQLITE");
     driver->SetMetadataItem(GDAL_DCAP_OPEN, "YES");
     driver->SetMetadataItem(GDAL_DMD_CONNECTION_PREFIX, PREFIX);
     driver->SetMetadataItem(GDAL_DMD_SUBDATASETS, "YES");

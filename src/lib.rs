@@ -18,6 +18,7 @@
 //! - [`store`]: the SQLite file: create, write, open, look up.
 //! - [`scan`]: native readers that list the chunks of a source.
 //! - [`vrt`]: the mosaic VRT as a plan. [`plan`]: checks that sources agree, placements, coordinates.
+//! - [`table`]: the store's tables as Arrow batches.
 //! - [`read`]: a window of an array into a buffer.
 //! - [`ops`]: one module for each command.
 //! - `plugin` (feature `plugin`): the GDAL driver; the only module that knows GDAL.
@@ -33,6 +34,7 @@ pub mod plan;
 pub mod read;
 pub mod scan;
 pub mod store;
+pub mod table;
 pub mod vrt;
 
 #[cfg(feature = "plugin")]

@@ -175,7 +175,7 @@ unsafe extern "C" fn mr_close(store: *mut MrStore) {
 ///
 /// # Safety
 /// `store` was made by `mr_open` and is not closed while the reader is used.
-unsafe fn reader<'a>(store: *const MrStore) -> Result<&'a Reader> {
+pub(super) unsafe fn reader<'a>(store: *const MrStore) -> Result<&'a Reader> {
     // SAFETY: the caller's promise.
     unsafe { store.as_ref() }.map(|s| &s.reader).ok_or_else(|| Error::Invalid("there is no open store".into()))
 }
@@ -194,7 +194,7 @@ unsafe fn reading<'a>(store: *const MrStore) -> Result<(&'a Reader, Call)> {
 ///
 /// # Safety
 /// `data` points to `n` values, or `n` is 0.
-unsafe fn slice<'a, T>(data: *const T, n: usize) -> &'a [T] {
+pub(super) unsafe fn slice<'a, T>(data: *const T, n: usize) -> &'a [T] {
     // SAFETY: the caller's promise.
     if n == 0 || data.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(data, n) } }
 }

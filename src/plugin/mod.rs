@@ -5,6 +5,7 @@ mod commands;
 mod describe;
 mod exports;
 mod guard;
+mod layers;
 mod names;
 mod thread_config;
 mod vsi_reader;

@@ -8,11 +8,13 @@ mod names;
 mod plan_index;
 mod read;
 mod rows;
+mod tables;
 mod view;
 mod write;
 
 pub use names::view_name;
 pub use read::Store;
+pub use tables::{Cell, Column, ColumnKind, KeyRange, RowSink, Table};
 pub use write::{Placement, RowData, Writer};
 
 use crate::io::Stat;

@@ -69,7 +69,7 @@ enum SourceKey {
 
 /// How the chunks of an array are found.
 #[derive(Debug)]
-enum Lookup {
+pub(super) enum Lookup {
     /// Through the plan: chunk table by primary key.
     Plan { index: PlanIndex, sql: String, exists: String, info: String },
     /// In `refs_<array>`: a table with a key, or a view.
@@ -84,7 +84,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn connect(path: &str) -> rusqlite::Result<Connection> {
+pub(super) fn connect(path: &str) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = |name: &str, flags| -> rusqlite::Result<Connection> {
         let db = Connection::open_with_flags(name, flags)?;
@@ -273,13 +273,23 @@ impl Store {
         Ok(found.map_err(sqlite(&self.path))?.unwrap_or_default())
     }
 
-    /// A stored path as it is opened: remapped, and relative to the store's folder.
-    fn resolve(&self, name: &str, stat: Stat) -> Source {
+    /// The path of a source, remapped.
+    pub(super) fn path_of(&self, db: &Connection, id: SourceId) -> Result<String> {
+        Ok(self.remapped(&self.source_row(db, id)?.0))
+    }
+
+    /// A stored path with the rule of the target applied.
+    pub(super) fn remapped(&self, name: &str) -> String {
         let mapped = self.remap.iter().find_map(|(prefix, replacement)| {
             name.strip_prefix(prefix.as_str()).map(|rest| format!("{replacement}{rest}"))
         });
-        let stat = if mapped.as_ref().is_some_and(|m| m != name) { Stat::default() } else { stat };
-        let mut path = mapped.unwrap_or_else(|| name.to_owned());
+        mapped.unwrap_or_else(|| name.to_owned())
+    }
+
+    /// A stored path as it is opened: remapped, and relative to the store's folder.
+    fn resolve(&self, name: &str, stat: Stat) -> Source {
+        let mut path = self.remapped(name);
+        let stat = if path == name { stat } else { Stat::default() };
         if !path.starts_with('/') && !path.contains("://") {
             let relative = path.strip_prefix("./").unwrap_or(&path);
             path = format!("{}/{relative}", self.folder);
@@ -298,7 +308,7 @@ impl Store {
         SourceRef(number)
     }
 
-    fn lookup(&self, db: &Connection, array: usize) -> Result<&Lookup> {
+    pub(super) fn lookup(&self, db: &Connection, array: usize) -> Result<&Lookup> {
         let found = self.lookups[array].get_or_init(|| self.make_lookup(db, array).map_err(|e| e.to_string()));
         found.as_ref().map_err(|what| {
             let what = what.strip_prefix(&format!("{}: ", self.path)).unwrap_or(what);

@@ -1,0 +1,336 @@
+//! The store's tables row by row: the chunks of the whole (`refs_<array>`), and the tables of the format as they are.
+//!
+//! Chunks do not come from the SQL view: the plan is walked box by box, and each box is one look-up in the chunk table.
+
+use super::names::quote;
+use super::read::{Lookup, Store, connect};
+use super::rows::{columns, sqlite};
+use super::view_name;
+use crate::model::Storage;
+use crate::{Error, Result};
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// 64-bit integer.
+    Integer,
+    /// Truth.
+    Boolean,
+    /// 64-bit float.
+    Real,
+    /// UTF-8.
+    Text,
+    /// Bytes.
+    Blob,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Name.
+    pub name: String,
+    /// Type.
+    pub kind: ColumnKind,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Name.
+    pub name: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Number of the array whose chunks these are; None for the tables of the format.
+    pub array: Option<usize>,
+}
+
+/// A value of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cell<'a> {
+    /// None.
+    Null,
+    /// Integer or truth.
+    Integer(i64),
+    /// Float.
+    Real(f64),
+    /// UTF-8.
+    Text(&'a str),
+    /// Bytes.
+    Blob(&'a [u8]),
+}
+
+/// Chunk keys `lo .. hi` along each dimension.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyRange {
+    /// First.
+    pub lo: Vec<u64>,
+    /// After the last.
+    pub hi: Vec<u64>,
+}
+
+/// Takes a row: its number (for chunks: the place in the chunk grid in C order), its cells. False ends the listing.
+pub type RowSink<'a> = dyn FnMut(i64, &[Cell<'_>]) -> Result<bool> + 'a;
+
+/// Tables of the format, and the types of their columns by name.
+const TABLES: [&str; 5] = ["sources", "arrays", "placements", "remap", "meta"];
+
+fn kind_of(name: &str) -> ColumnKind {
+    match name {
+        "source_id" | "size" | "mtime" => ColumnKind::Integer,
+        "values" => ColumnKind::Blob,
+        _ => ColumnKind::Text,
+    }
+}
+
+fn cell<'a>(value: ValueRef<'a>, kind: ColumnKind) -> Cell<'a> {
+    match (value, kind) {
+        (ValueRef::Null, _) => Cell::Null,
+        (ValueRef::Integer(i), ColumnKind::Real) => Cell::Real(i as f64),
+        (ValueRef::Integer(i), _) => Cell::Integer(i),
+        (ValueRef::Real(f), _) => Cell::Real(f),
+        (ValueRef::Text(t), ColumnKind::Blob) => Cell::Blob(t),
+        (ValueRef::Text(t), _) => std::str::from_utf8(t).map_or(Cell::Null, Cell::Text),
+        (ValueRef::Blob(b), _) => Cell::Blob(b),
+    }
+}
+
+impl Store {
+    /// The tables that there are: chunks of each referenced array with a plan first.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        let column = |name: &str, kind| Column { name: name.to_owned(), kind };
+        let mut tables = Vec::new();
+        for (number, desc) in self.arrays().iter().enumerate() {
+            if desc.storage != Storage::Referenced || desc.shape.is_none() || desc.dims.is_empty() {
+                continue;
+            }
+            let mut list: Vec<Column> =
+                (0..desc.dims.len()).map(|i| column(&format!("dim_{i}"), ColumnKind::Integer)).collect();
+            list.extend([
+                column("present", ColumnKind::Boolean),
+                column("path", ColumnKind::Text),
+                column("offset", ColumnKind::Integer),
+                column("size", ColumnKind::Integer),
+                column("info", ColumnKind::Text),
+                column("data", ColumnKind::Blob),
+            ]);
+            tables.push(Table { name: view_name(&desc.name), columns: list, array: Some(number) });
+        }
+        let db = self.connect()?;
+        for name in TABLES {
+            let have = columns(&db, name).map_err(sqlite(self.path()))?;
+            if !have.is_empty() {
+                let list = have.iter().map(|c| column(c, kind_of(c))).collect();
+                tables.push(Table { name: name.to_owned(), columns: list, array: None });
+            }
+        }
+        Ok(tables)
+    }
+
+    /// A connection of its own, for a listing that goes on while others read.
+    fn connect(&self) -> Result<Connection> {
+        let absolute = std::path::absolute(self.path())
+            .map_err(|e| Error::Store { path: self.path().to_owned(), what: e.to_string() })?;
+        connect(&absolute.to_string_lossy()).map_err(sqlite(self.path()))
+    }
+
+    /// Lists the rows of a table; of chunks, those with keys in `range`.
+    ///
+    /// # Errors
+    /// [`Error::Store`] for rows that break the format, [`Error::Sqlite`]; whatever `sink` returns.
+    pub fn each_row(&self, table: &Table, range: Option<&KeyRange>, sink: &mut RowSink<'_>) -> Result<()> {
+        let db = self.connect()?;
+        match table.array {
+            Some(array) => self.each_chunk(&db, array, range, sink),
+            None => {
+                let list: Vec<String> = table.columns.iter().map(|c| quote(&c.name)).collect();
+                let sql = format!("SELECT {} FROM {}", list.join(","), quote(&table.name));
+                self.each_of(&db, &sql, &table.columns, sink)
+            }
+        }
+    }
+
+    /// Number of rows of a table.
+    ///
+    /// # Errors
+    /// As [`Store::each_row`].
+    pub fn count_rows(&self, table: &Table, range: Option<&KeyRange>) -> Result<u64> {
+        let mut count = 0;
+        if table.array.is_none() {
+            let db = self.connect()?;
+            let sql = format!("SELECT count(*) FROM {}", quote(&table.name));
+            let n: i64 = db.query_row(&sql, [], |r| r.get(0)).map_err(sqlite(self.path()))?;
+            return Ok(n.max(0) as u64);
+        }
+        self.each_row(table, range, &mut |_, _| {
+            count += 1;
+            Ok(true)
+        })?;
+        Ok(count)
+    }
+
+    /// Runs a query of the user's: its columns, then its rows.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`] with SQLite's message, also for a statement that would write.
+    pub fn each_of_sql(&self, sql: &str, header: &mut dyn FnMut(&[Column]), sink: &mut RowSink<'_>) -> Result<()> {
+        let db = self.connect()?;
+        let failed = sqlite(self.path());
+        let list = {
+            let mut statement = db.prepare(sql).map_err(&failed)?;
+            if !statement.readonly() {
+                return Err(Error::Store {
+                    path: self.path().to_owned(),
+                    what: "only statements that read can be run".into(),
+                });
+            }
+            let names: Vec<(String, Option<String>)> = statement
+                .columns()
+                .map(|c| (c.name().to_owned(), c.decl_type().map(str::to_ascii_uppercase)))
+                .collect();
+            // An expression has no declared type: that of its first value counts.
+            let mut rows = statement.query([]).map_err(&failed)?;
+            let first = rows.next().map_err(&failed)?;
+            names
+                .into_iter()
+                .enumerate()
+                .map(|(i, (name, declared))| {
+                    let kind = match declared.as_deref() {
+                        Some(t) if t.contains("INT") => ColumnKind::Integer,
+                        Some(t) if t.contains("BLOB") => ColumnKind::Blob,
+                        Some(t) if t.contains("REAL") || t.contains("FLOA") || t.contains("DOUB") => ColumnKind::Real,
+                        Some(_) => ColumnKind::Text,
+                        None => match first.and_then(|r| r.get_ref(i).ok()) {
+                            Some(ValueRef::Integer(_)) => ColumnKind::Integer,
+                            Some(ValueRef::Real(_)) => ColumnKind::Real,
+                            Some(ValueRef::Blob(_)) => ColumnKind::Blob,
+                            _ => ColumnKind::Text,
+                        },
+                    };
+                    Column { name, kind }
+                })
+                .collect::<Vec<_>>()
+        };
+        header(&list);
+        self.each_of(&db, sql, &list, sink)
+    }
+
+    fn each_of(&self, db: &Connection, sql: &str, list: &[Column], sink: &mut RowSink<'_>) -> Result<()> {
+        let failed = sqlite(self.path());
+        let mut statement = db.prepare(sql).map_err(&failed)?;
+        let mut rows = statement.query([]).map_err(&failed)?;
+        let mut number = 0;
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let mut cells = Vec::with_capacity(list.len());
+            for (i, column) in list.iter().enumerate() {
+                cells.push(cell(row.get_ref(i).map_err(&failed)?, column.kind));
+            }
+            if !sink(number, &cells)? {
+                return Ok(());
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    fn each_chunk(
+        &self,
+        db: &Connection,
+        array: usize,
+        range: Option<&KeyRange>,
+        sink: &mut RowSink<'_>,
+    ) -> Result<()> {
+        let desc = &self.arrays()[array];
+        let failed = sqlite(self.path());
+        let counts = desc.grid()?.counts();
+        let rank = counts.len();
+        let lo: Vec<u64> = (0..rank).map(|a| range.and_then(|r| r.lo.get(a)).copied().unwrap_or(0)).collect();
+        let hi: Vec<u64> =
+            (0..rank).map(|a| range.and_then(|r| r.hi.get(a)).copied().unwrap_or(u64::MAX).min(counts[a])).collect();
+        if (0..rank).any(|a| lo[a] >= hi[a]) {
+            return Ok(());
+        }
+        let dims: Vec<String> = (0..rank).map(|i| format!("dim_{i}")).collect();
+        let within = |first: usize| -> String {
+            (0..rank).map(|i| format!(" AND dim_{i}>=?{} AND dim_{i}<?{}", first + 2 * i, first + 2 * i + 1)).collect()
+        };
+        let select = |table: &str, path: &str| -> Result<String> {
+            let have = columns(db, table).map_err(&failed)?;
+            let list: Vec<String> = ["present", "offset", "size", "info", "data"]
+                .iter()
+                .map(|c| super::rows::column_or_null(&have, c))
+                .collect();
+            Ok(format!("SELECT {}, {}, {path} FROM {}", dims.join(","), list.join(","), quote(table)))
+        };
+        let signed = |v: u64| i64::try_from(v).unwrap_or(i64::MAX);
+        let mut emit =
+            |row: &rusqlite::Row<'_>, shift: &dyn Fn(usize, u64) -> u64, path: Option<&str>| -> Result<bool> {
+                let mut cells = Vec::with_capacity(rank + 6);
+                let mut number = 0i64;
+                for axis in 0..rank {
+                    let key: i64 = row.get(axis).map_err(&failed)?;
+                    let key = shift(axis, u64::try_from(key).unwrap_or(0));
+                    number = number.saturating_mul(signed(counts[axis])).saturating_add(signed(key));
+                    cells.push(Cell::Integer(signed(key)));
+                }
+                let get = |i: usize| row.get_ref(rank + i).map_err(&failed);
+                let offset = cell(get(1)?, ColumnKind::Integer);
+                let data = cell(get(4)?, ColumnKind::Blob);
+                let present = match get(0)? {
+                    ValueRef::Integer(p) => p != 0,
+                    _ => offset != Cell::Null || data != Cell::Null,
+                };
+                cells.push(Cell::Integer(i64::from(present)));
+                cells.push(if offset == Cell::Null { Cell::Null } else { path.map_or(Cell::Null, Cell::Text) });
+                cells.push(offset);
+                cells.push(cell(get(2)?, ColumnKind::Integer));
+                cells.push(cell(get(3)?, ColumnKind::Text));
+                cells.push(data);
+                sink(number, &cells)
+            };
+        match self.lookup(db, array)? {
+            Lookup::Plan { index, .. } => {
+                let sql = format!("{} WHERE source_id=?1{}", select(&desc.name, "NULL")?, within(2));
+                let mut statement = db.prepare(&sql).map_err(&failed)?;
+                for b in index.meeting(&lo, &hi) {
+                    let path = self.path_of(db, b.source_id)?;
+                    statement.raw_bind_parameter(1, b.source_id).map_err(&failed)?;
+                    for axis in 0..rank {
+                        let (from, to) = (lo[axis].max(b.lo[axis]), hi[axis].min(b.hi[axis]));
+                        let shift = |k: u64| signed(k - b.lo[axis] + b.src[axis]);
+                        statement.raw_bind_parameter(2 * axis + 2, shift(from)).map_err(&failed)?;
+                        statement.raw_bind_parameter(2 * axis + 3, shift(to)).map_err(&failed)?;
+                    }
+                    let mut rows = statement.raw_query();
+                    while let Some(row) = rows.next().map_err(&failed)? {
+                        let to_whole = |axis: usize, k: u64| (k + b.lo[axis]).saturating_sub(b.src[axis]);
+                        if !emit(row, &to_whole, Some(&path))? {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            Lookup::Whole { .. } => {
+                let sql = format!("{} WHERE 1{}", select(&view_name(&desc.name), "path")?, within(1));
+                let mut statement = db.prepare(&sql).map_err(&failed)?;
+                for axis in 0..rank {
+                    statement.raw_bind_parameter(2 * axis + 1, signed(lo[axis])).map_err(&failed)?;
+                    statement.raw_bind_parameter(2 * axis + 2, signed(hi[axis])).map_err(&failed)?;
+                }
+                let mut rows = statement.raw_query();
+                while let Some(row) = rows.next().map_err(&failed)? {
+                    let stored: Option<String> = row.get(rank + 5).map_err(&failed)?;
+                    let path = stored.map(|p| self.remapped(&p));
+                    if !emit(row, &|_, k| k, path.as_deref())? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,267 @@
+//! The store's tables as Arrow record batches.
+//!
+//! A listing runs in a thread of its own, a few batches ahead of whoever takes them; it ends when they are no longer
+//! wanted. What is in memory is bounded, whatever the table's size.
+
+use crate::store::{Cell, Column, ColumnKind, KeyRange, Store, Table};
+use crate::{Error, Result};
+use arrow_array::builder::{BinaryBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// What to list.
+#[derive(Clone, Debug)]
+pub enum Listing {
+    /// A table; of chunks, those with keys in the range.
+    Table(Table, Option<KeyRange>),
+    /// A query.
+    Sql(String),
+}
+
+/// Choices of a listing.
+#[derive(Clone, Debug)]
+pub struct BatchOptions {
+    /// Rows of a batch.
+    pub rows: usize,
+    /// A first column of this name with the number of each row.
+    pub number: Option<String>,
+    /// Columns to leave out, by name.
+    pub without: Vec<String>,
+}
+
+/// Batches that wait to be taken.
+const AHEAD: usize = 2;
+/// A batch ends early when its texts and bytes come to this many bytes.
+const BATCH_BYTES: usize = 32 << 20;
+
+/// Record batches of a listing.
+pub struct Batches {
+    schema: SchemaRef,
+    receiver: Receiver<Result<RecordBatch>>,
+}
+
+enum Builder {
+    Integer(Int64Builder),
+    Boolean(BooleanBuilder),
+    Real(Float64Builder),
+    Text(StringBuilder),
+    Blob(BinaryBuilder),
+    Nothing,
+}
+
+impl Builder {
+    fn new(kind: ColumnKind) -> Builder {
+        match kind {
+            ColumnKind::Integer => Builder::Integer(Int64Builder::new()),
+            ColumnKind::Boolean => Builder::Boolean(BooleanBuilder::new()),
+            ColumnKind::Real => Builder::Real(Float64Builder::new()),
+            ColumnKind::Text => Builder::Text(StringBuilder::new()),
+            ColumnKind::Blob => Builder::Blob(BinaryBuilder::new()),
+        }
+    }
+
+    /// Appends a value; returns the bytes it takes.
+    fn push(&mut self, cell: Cell<'_>) -> usize {
+        match (self, cell) {
+            (Builder::Nothing, _) => {}
+            (Builder::Integer(b), Cell::Integer(v)) => b.append_value(v),
+            (Builder::Integer(b), Cell::Real(v)) if v.fract() == 0.0 && v.abs() < 9.0e15 => b.append_value(v as i64),
+            (Builder::Integer(b), _) => b.append_null(),
+            (Builder::Boolean(b), Cell::Integer(v)) => b.append_value(v != 0),
+            (Builder::Boolean(b), _) => b.append_null(),
+            (Builder::Real(b), Cell::Real(v)) => b.append_value(v),
+            (Builder::Real(b), Cell::Integer(v)) => b.append_value(v as f64),
+            (Builder::Real(b), _) => b.append_null(),
+            (Builder::Text(b), Cell::Text(t)) => {
+                b.append_value(t);
+                return t.len();
+            }
+            (Builder::Text(b), Cell::Integer(v)) => b.append_value(v.to_string()),
+            (Builder::Text(b), Cell::Real(v)) => b.append_value(v.to_string()),
+            (Builder::Text(b), Cell::Blob(t)) => {
+                b.append_value(String::from_utf8_lossy(t));
+                return t.len();
+            }
+            (Builder::Text(b), Cell::Null) => b.append_null(),
+            (Builder::Blob(b), Cell::Blob(v)) => {
+                b.append_value(v);
+                return v.len();
+            }
+            (Builder::Blob(b), Cell::Text(v)) => {
+                b.append_value(v);
+                return v.len();
+            }
+            (Builder::Blob(b), _) => b.append_null(),
+        }
+        8
+    }
+
+    fn finish(&mut self) -> Option<ArrayRef> {
+        Some(match self {
+            Builder::Nothing => return None,
+            Builder::Integer(b) => Arc::new(b.finish()),
+            Builder::Boolean(b) => Arc::new(b.finish()),
+            Builder::Real(b) => Arc::new(b.finish()),
+            Builder::Text(b) => Arc::new(b.finish()),
+            Builder::Blob(b) => Arc::new(b.finish()),
+        })
+    }
+}
+
+fn data_type(kind: ColumnKind) -> DataType {
+    match kind {
+        ColumnKind::Integer => DataType::Int64,
+        ColumnKind::Boolean => DataType::Boolean,
+        ColumnKind::Real => DataType::Float64,
+        ColumnKind::Text => DataType::Utf8,
+        ColumnKind::Blob => DataType::Binary,
+    }
+}
+
+fn schema_of(columns: &[Column], options: &BatchOptions) -> SchemaRef {
+    let number = options.number.iter().map(|name| Field::new(name, DataType::Int64, false));
+    let wanted = columns.iter().filter(|c| !options.without.contains(&c.name));
+    let fields = number.chain(wanted.map(|c| Field::new(&c.name, data_type(c.kind), true)));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// Collects rows into batches.
+struct Collector {
+    schema: SchemaRef,
+    numbers: Option<Int64Builder>,
+    builders: Vec<Builder>,
+    rows: usize,
+    bytes: usize,
+    limit: usize,
+    sender: SyncSender<Result<RecordBatch>>,
+}
+
+impl Collector {
+    fn new(
+        columns: &[Column],
+        options: &BatchOptions,
+        schema: SchemaRef,
+        sender: SyncSender<Result<RecordBatch>>,
+    ) -> Collector {
+        let builder =
+            |c: &Column| if options.without.contains(&c.name) { Builder::Nothing } else { Builder::new(c.kind) };
+        Collector {
+            schema,
+            numbers: options.number.is_some().then(Int64Builder::new),
+            builders: columns.iter().map(builder).collect(),
+            rows: 0,
+            bytes: 0,
+            limit: options.rows.max(1),
+            sender,
+        }
+    }
+
+    /// False once nobody wants more.
+    fn push(&mut self, number: i64, cells: &[Cell<'_>]) -> Result<bool> {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.append_value(number);
+        }
+        for (builder, cell) in self.builders.iter_mut().zip(cells) {
+            self.bytes += builder.push(*cell);
+        }
+        self.rows += 1;
+        if self.rows >= self.limit || self.bytes >= BATCH_BYTES { self.flush() } else { Ok(true) }
+    }
+
+    fn flush(&mut self) -> Result<bool> {
+        let numbers = self.numbers.as_mut().map(|n| Arc::new(n.finish()) as ArrayRef);
+        let arrays: Vec<ArrayRef> =
+            numbers.into_iter().chain(self.builders.iter_mut().filter_map(Builder::finish)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
+            .map_err(|e| Error::Invalid(format!("a batch of rows: {e}")))?;
+        (self.rows, self.bytes) = (0, 0);
+        Ok(self.sender.send(Ok(batch)).is_ok())
+    }
+}
+
+impl Batches {
+    /// Starts a listing.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`] for a query that SQLite does not take; [`Error::Store`] for one that would write.
+    pub fn new(store: &Arc<Store>, listing: Listing, options: BatchOptions) -> Result<Batches> {
+        let (sender, receiver) = sync_channel(AHEAD);
+        let store = Arc::clone(store);
+        match listing {
+            Listing::Table(table, range) => {
+                let schema = schema_of(&table.columns, &options);
+                let mut collector = Collector::new(&table.columns, &options, Arc::clone(&schema), sender);
+                std::thread::spawn(move || {
+                    let listed = store.each_row(&table, range.as_ref(), &mut |n, cells| collector.push(n, cells));
+                    end(listed, Some(collector));
+                });
+                Ok(Batches { schema, receiver })
+            }
+            Listing::Sql(sql) => {
+                let (header, columns) = sync_channel(1);
+                std::thread::spawn(move || {
+                    let mut collector: Option<Collector> = None;
+                    let built = std::cell::RefCell::new(None);
+                    let listed = store.each_of_sql(
+                        &sql,
+                        &mut |list| {
+                            let schema = schema_of(list, &options);
+                            built.replace(Some(Collector::new(list, &options, Arc::clone(&schema), sender.clone())));
+                            // The other side waits for it.
+                            let _ = header.send(Ok(schema));
+                        },
+                        &mut |n, cells| match &mut *built.borrow_mut() {
+                            Some(collector) => collector.push(n, cells),
+                            None => Ok(false),
+                        },
+                    );
+                    if let Some(built) = built.into_inner() {
+                        collector = Some(built);
+                    }
+                    match (listed, collector) {
+                        (Err(e), None) => drop(header.send(Err(e))),
+                        (listed, collector) => end(listed, collector),
+                    }
+                });
+                let schema = columns.recv().map_err(|_| Error::Invalid("the query ended before it began".into()))??;
+                Ok(Batches { schema, receiver })
+            }
+        }
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// Hands over what is left, or the error. Nobody may be there to take it.
+fn end(listed: Result<()>, collector: Option<Collector>) {
+    let Some(mut collector) = collector else { return };
+    let last = match listed {
+        Ok(()) if collector.rows == 0 => return,
+        Ok(()) => collector.flush().map(drop),
+        Err(e) => Err(e),
+    };
+    if let Err(e) = last {
+        let _ = collector.sender.send(Err(e));
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Disconnected: the listing has ended.
+        self.receiver.recv().ok().map(|batch| batch.map_err(|e| ArrowError::ExternalError(Box::new(e))))
+    }
+}
+
+impl RecordBatchReader for Batches {
+    fn schema(&self) -> SchemaRef {
+        Batches::schema(self)
+    }
+}
