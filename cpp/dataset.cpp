@@ -16,7 +16,8 @@ namespace
 // Bands of a classic dataset, at most (the bound of GDAL's own Zarr driver).
 constexpr GUInt64 MAX_BANDS = 65536;
 
-// A store without bands: its root group, its layers, or its list of subdatasets.
+// A store without bands: its root group, its layers, or its list of
+// subdatasets.
 class Dataset final : public GDALDataset
 {
   public:
@@ -54,7 +55,8 @@ class Dataset final : public GDALDataset
 
     const OGRLayer *GetLayer(int number) const override
     {
-        const bool exists = number >= 0 && static_cast<size_t>(number) < m_layers.size();
+        const bool exists =
+            number >= 0 && static_cast<size_t>(number) < m_layers.size();
         return exists ? m_layers[static_cast<size_t>(number)].get() : nullptr;
     }
 
@@ -64,11 +66,14 @@ class Dataset final : public GDALDataset
     }
 
     // SQLite's own SQL on the store, unless another dialect is asked for.
-    OGRLayer *ExecuteSQL(const char *sql, OGRGeometry *filter, const char *dialect) override
+    OGRLayer *ExecuteSQL(const char *sql, OGRGeometry *filter,
+                         const char *dialect) override
     {
-        if (m_layers.empty() || (dialect && *dialect != '\0' && !EQUAL(dialect, "NATIVE")))
+        if (m_layers.empty() ||
+            (dialect && *dialect != '\0' && !EQUAL(dialect, "NATIVE")))
             return GDALDataset::ExecuteSQL(sql, filter, dialect);
-        return Guarded([&] { return RunQuery(m_store, sql).release(); }, static_cast<OGRLayer *>(nullptr));
+        return Guarded([&] { return RunQuery(m_store, sql).release(); },
+                       static_cast<OGRLayer *>(nullptr));
     }
 
     void ReleaseResultSet(OGRLayer *layer) override
@@ -322,7 +327,8 @@ GDALDataset *Open(GDALOpenInfo *info)
     {
         if (!rest.empty())
         {
-            CPLError(CE_Failure, CPLE_AppDefined, "MDIMREFS: %s: layers are not named: open the store alone",
+            CPLError(CE_Failure, CPLE_AppDefined,
+                     "MDIMREFS: %s: layers are not named: open the store alone",
                      info->pszFilename);
             return nullptr;
         }

@@ -74,7 +74,8 @@ void Register()
     driver->SetMetadataItem(GDAL_DCAP_RASTER, "YES");
     driver->SetMetadataItem(GDAL_DCAP_MULTIDIM_RASTER, "YES");
     driver->SetMetadataItem(GDAL_DCAP_VECTOR, "YES");
-    driver->SetMetadataItem(GDAL_DMD_SUPPORTED_SQL_DIALECTS, "NATIVE OGRSQL SQLITE");
+    driver->SetMetadataItem(GDAL_DMD_SUPPORTED_SQL_DIALECTS,
+                            "NATIVE OGRSQL SQLITE");
     driver->SetMetadataItem(GDAL_DCAP_OPEN, "YES");
     driver->SetMetadataItem(GDAL_DMD_CONNECTION_PREFIX, PREFIX);
     driver->SetMetadataItem(GDAL_DMD_SUBDATASETS, "YES");

@@ -70,7 +70,8 @@ void Narrow(Range &range, size_t axis, swq_op op, GIntBig value)
         range.hi[axis] = std::min(range.hi[axis], key);
 }
 
-// Narrows the range by what a filter says of dimensions. The filter itself is still evaluated on each row.
+// Narrows the range by what a filter says of dimensions. The filter itself is
+// still evaluated on each row.
 void NarrowBy(const swq_expr_node *node, Range &range)
 {
     if (!node || node->eNodeType != SNT_OPERATION)
@@ -83,7 +84,8 @@ void NarrowBy(const swq_expr_node *node, Range &range)
     }
     const auto isDimension = [&range](const swq_expr_node *n)
     {
-        return n->eNodeType == SNT_COLUMN && n->table_index == 0 && n->field_index >= 0 &&
+        return n->eNodeType == SNT_COLUMN && n->table_index == 0 &&
+               n->field_index >= 0 &&
                static_cast<size_t>(n->field_index) < range.lo.size();
     };
     const auto isWhole = [](const swq_expr_node *n)
@@ -91,10 +93,12 @@ void NarrowBy(const swq_expr_node *node, Range &range)
         return n->eNodeType == SNT_CONSTANT && !n->is_null &&
                (n->field_type == SWQ_INTEGER || n->field_type == SWQ_INTEGER64);
     };
-    if (node->nOperation == SWQ_BETWEEN && node->nSubExprCount == 3 && isDimension(node->papoSubExpr[0]) &&
-        isWhole(node->papoSubExpr[1]) && isWhole(node->papoSubExpr[2]))
+    if (node->nOperation == SWQ_BETWEEN && node->nSubExprCount == 3 &&
+        isDimension(node->papoSubExpr[0]) && isWhole(node->papoSubExpr[1]) &&
+        isWhole(node->papoSubExpr[2]))
     {
-        const auto axis = static_cast<size_t>(node->papoSubExpr[0]->field_index);
+        const auto axis =
+            static_cast<size_t>(node->papoSubExpr[0]->field_index);
         Narrow(range, axis, SWQ_GE, node->papoSubExpr[1]->int_value);
         Narrow(range, axis, SWQ_LE, node->papoSubExpr[2]->int_value);
         return;
@@ -102,7 +106,8 @@ void NarrowBy(const swq_expr_node *node, Range &range)
     if (node->nSubExprCount != 2)
         return;
     auto op = static_cast<swq_op>(node->nOperation);
-    if (op != SWQ_EQ && op != SWQ_LT && op != SWQ_LE && op != SWQ_GT && op != SWQ_GE)
+    if (op != SWQ_EQ && op != SWQ_LT && op != SWQ_LE && op != SWQ_GT &&
+        op != SWQ_GE)
         return;
     const swq_expr_node *left = node->papoSubExpr[0];
     const swq_expr_node *right = node->papoSubExpr[1];
@@ -116,16 +121,20 @@ void NarrowBy(const swq_expr_node *node, Range &range)
                             : op;
     }
     if (isDimension(left) && isWhole(right))
-        Narrow(range, static_cast<size_t>(left->field_index), op, right->int_value);
+        Narrow(range, static_cast<size_t>(left->field_index), op,
+               right->int_value);
 }
 
 // Rows of a table, or of a query.
 class Layer final : public OGRLayer
 {
   public:
-    Layer(std::shared_ptr<OpenStore> store, GDALDataset *dataset, int table, const std::string &name,
-          const std::vector<ColumnInfo> &columns)
-        : m_store(std::move(store)), m_dataset(dataset), m_table(table), m_columns(columns),
+    Layer(std::shared_ptr<OpenStore> store, GDALDataset *dataset, int table,
+          const std::string &name, const std::vector<ColumnInfo> &columns)
+        : m_store(std::move(store)),
+          m_dataset(dataset),
+          m_table(table),
+          m_columns(columns),
           m_definition(new OGRFeatureDefn(name.c_str()))
     {
         m_definition->SetGeomType(wkbNone);
@@ -182,7 +191,8 @@ class Layer final : public OGRLayer
 
     OGRFeature *GetNextFeature() override
     {
-        return Guarded([&] { return Next(); }, static_cast<OGRFeature *>(nullptr));
+        return Guarded([&] { return Next(); },
+                       static_cast<OGRFeature *>(nullptr));
     }
 
     OGRErr SetAttributeFilter(const char *filter) override
@@ -197,7 +207,8 @@ class Layer final : public OGRLayer
             return OGRLayer::GetFeatureCount(force);
         Text error;
         const int64_t count =
-            mr_rows_count(m_store->Handle(), static_cast<size_t>(m_table), nullptr, nullptr, 0, error.out());
+            mr_rows_count(m_store->Handle(), static_cast<size_t>(m_table),
+                          nullptr, nullptr, 0, error.out());
         if (count < 0)
             Raise(error);
         return count;
@@ -205,10 +216,12 @@ class Layer final : public OGRLayer
 
     OGRFeature *GetFeature(GIntBig fid) override
     {
-        return Guarded([&] { return ByNumber(fid); }, static_cast<OGRFeature *>(nullptr));
+        return Guarded([&] { return ByNumber(fid); },
+                       static_cast<OGRFeature *>(nullptr));
     }
 
-    bool GetArrowStream(struct ArrowArrayStream *stream, CSLConstList options) override
+    bool GetArrowStream(struct ArrowArrayStream *stream,
+                        CSLConstList options) override
     {
         if (m_poAttrQuery || m_table < 0)
             return OGRLayer::GetArrowStream(stream, options);
@@ -219,11 +232,15 @@ class Layer final : public OGRLayer
                 without.push_back(m_definition->GetFieldDefn(i)->GetNameRef());
         }
         without.push_back(nullptr);
-        const bool number = CPLTestBool(CSLFetchNameValueDef(options, "INCLUDE_FID", "YES"));
-        const int rows = std::max(1, atoi(CSLFetchNameValueDef(options, "MAX_FEATURES_IN_BATCH", "65536")));
+        const bool number =
+            CPLTestBool(CSLFetchNameValueDef(options, "INCLUDE_FID", "YES"));
+        const int rows =
+            std::max(1, atoi(CSLFetchNameValueDef(
+                            options, "MAX_FEATURES_IN_BATCH", "65536")));
         Text error;
-        if (mr_rows_stream(m_store->Handle(), static_cast<size_t>(m_table), without.data(),
-                           number ? "OGC_FID" : nullptr, static_cast<size_t>(rows), stream, error.out()))
+        if (mr_rows_stream(m_store->Handle(), static_cast<size_t>(m_table),
+                           without.data(), number ? "OGC_FID" : nullptr,
+                           static_cast<size_t>(rows), stream, error.out()))
             return true;
         Raise(error);
         return false;
@@ -231,11 +248,13 @@ class Layer final : public OGRLayer
 
     int TestCapability(const char *capability) const override
     {
-        if (EQUAL(capability, OLCFastFeatureCount) || EQUAL(capability, OLCFastGetArrowStream))
+        if (EQUAL(capability, OLCFastFeatureCount) ||
+            EQUAL(capability, OLCFastGetArrowStream))
             return m_table >= 0 && m_poAttrQuery == nullptr;
         if (EQUAL(capability, OLCRandomRead))
             return !m_counts.empty();
-        return EQUAL(capability, OLCStringsAsUTF8) || EQUAL(capability, OLCIgnoreFields);
+        return EQUAL(capability, OLCStringsAsUTF8) ||
+               EQUAL(capability, OLCIgnoreFields);
     }
 
   private:
@@ -253,9 +272,12 @@ class Layer final : public OGRLayer
         {
             Range range = All();
             if (m_poAttrQuery)
-                NarrowBy(static_cast<const swq_expr_node *>(m_poAttrQuery->GetSWQExpr()), range);
-            m_rows = mr_rows_open(m_store->Handle(), static_cast<size_t>(m_table), range.lo.data(), range.hi.data(),
-                                  range.lo.size(), error.out());
+                NarrowBy(static_cast<const swq_expr_node *>(
+                             m_poAttrQuery->GetSWQExpr()),
+                         range);
+            m_rows = mr_rows_open(
+                m_store->Handle(), static_cast<size_t>(m_table),
+                range.lo.data(), range.hi.data(), range.lo.size(), error.out());
         }
         if (!m_rows)
             Raise(error);
@@ -295,24 +317,31 @@ class Layer final : public OGRLayer
             const int field = static_cast<int>(i);
             MrValue value{};
             mr_rows_value(rows, i, &value);
-            if (value.kind == 0 || m_definition->GetFieldDefn(field)->IsIgnored())
+            if (value.kind == 0 ||
+                m_definition->GetFieldDefn(field)->IsIgnored())
                 feature->SetFieldNull(field);
             else if (value.kind == 1)
                 feature->SetField(field, static_cast<GIntBig>(value.integer));
             else if (value.kind == 2)
                 feature->SetField(field, value.real);
             else if (value.kind == 3)
-                feature->SetField(field,
-                                  std::string(reinterpret_cast<const char *>(value.bytes), value.length).c_str());
-            else if (value.length <= static_cast<size_t>(std::numeric_limits<int>::max()))
-                feature->SetField(field, static_cast<int>(value.length), value.bytes);
+                feature->SetField(
+                    field,
+                    std::string(reinterpret_cast<const char *>(value.bytes),
+                                value.length)
+                        .c_str());
+            else if (value.length <=
+                     static_cast<size_t>(std::numeric_limits<int>::max()))
+                feature->SetField(field, static_cast<int>(value.length),
+                                  value.bytes);
         }
         return feature;
     }
 
     OGRFeature *ByNumber(GIntBig fid)
     {
-        // The number of a chunk is its place in the chunk grid, in C order: one look-up.
+        // The number of a chunk is its place in the chunk grid, in C order: one
+        // look-up.
         if (m_counts.empty())
             return OGRLayer::GetFeature(fid);
         Range range = All();
@@ -328,8 +357,9 @@ class Layer final : public OGRLayer
         if (fid < 0 || rest != 0)
             return nullptr;
         Text error;
-        MrRows *rows = mr_rows_open(m_store->Handle(), static_cast<size_t>(m_table), range.lo.data(),
-                                    range.hi.data(), range.lo.size(), error.out());
+        MrRows *rows = mr_rows_open(
+            m_store->Handle(), static_cast<size_t>(m_table), range.lo.data(),
+            range.hi.data(), range.lo.size(), error.out());
         if (!rows)
         {
             Raise(error);
@@ -352,9 +382,10 @@ class Layer final : public OGRLayer
     bool m_done = false;
 };
 
-}  // namespace
+} // namespace
 
-std::vector<std::unique_ptr<OGRLayer>> MakeLayers(const std::shared_ptr<OpenStore> &store, GDALDataset *dataset)
+std::vector<std::unique_ptr<OGRLayer>>
+MakeLayers(const std::shared_ptr<OpenStore> &store, GDALDataset *dataset)
 {
     std::vector<std::unique_ptr<OGRLayer>> layers;
     Text error;
@@ -368,20 +399,23 @@ std::vector<std::unique_ptr<OGRLayer>> MakeLayers(const std::shared_ptr<OpenStor
     int number = 0;
     for (const auto &table : document.GetRoot().GetArray("tables"))
     {
-        auto layer = std::make_unique<Layer>(store, dataset, number++, table.GetString("name"),
-                                             ReadColumns(table.GetArray("columns")));
+        auto layer = std::make_unique<Layer>(
+            store, dataset, number++, table.GetString("name"),
+            ReadColumns(table.GetArray("columns")));
         std::vector<uint64_t> counts;
         for (const auto &count : table.GetArray("counts"))
             counts.push_back(static_cast<uint64_t>(count.ToLong()));
         layer->SetCounts(std::move(counts));
         for (const auto &item : table.GetObj("metadata").GetChildren())
-            layer->SetMetadataItem(item.GetName().c_str(), item.ToString().c_str());
+            layer->SetMetadataItem(item.GetName().c_str(),
+                                   item.ToString().c_str());
         layers.push_back(std::move(layer));
     }
     return layers;
 }
 
-std::unique_ptr<OGRLayer> RunQuery(const std::shared_ptr<OpenStore> &store, const char *sql)
+std::unique_ptr<OGRLayer> RunQuery(const std::shared_ptr<OpenStore> &store,
+                                   const char *sql)
 {
     Text error;
     MrRows *rows = mr_rows_sql(store->Handle(), sql, error.out());
@@ -393,10 +427,11 @@ std::unique_ptr<OGRLayer> RunQuery(const std::shared_ptr<OpenStore> &store, cons
     const Text json(mr_rows_columns(rows));
     CPLJSONDocument document;
     document.LoadMemory(std::string(json.get()));
-    auto layer = std::make_unique<Layer>(store, nullptr, -1, "SELECT",
-                                         ReadColumns(document.GetRoot().GetArray("columns")));
+    auto layer = std::make_unique<Layer>(
+        store, nullptr, -1, "SELECT",
+        ReadColumns(document.GetRoot().GetArray("columns")));
     layer->SetQuery(sql, rows);
     return layer;
 }
 
-}  // namespace mdimrefs
+} // namespace mdimrefs

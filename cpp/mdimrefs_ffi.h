@@ -108,55 +108,61 @@ extern "C"
 
     /* Tables: rows of a listing, and Arrow streams. */
 
-/** A listing of rows. Of one thread at a time. */
-typedef struct MrRows MrRows;
+    /** A listing of rows. Of one thread at a time. */
+    typedef struct MrRows MrRows;
 
-struct ArrowArrayStream;
+    struct ArrowArrayStream;
 
-/** The tables of a store, as JSON: name, columns, metadata. */
-char *mr_tables(const MrStore *store, char **error);
+    /** The tables of a store, as JSON: name, columns, metadata. */
+    char *mr_tables(const MrStore *store, char **error);
 
-/** Lists the rows of table number `table`; of chunks, those with keys in `lo[i] .. hi[i]` (`rank` pairs; 0: all). */
-MrRows *mr_rows_open(const MrStore *store, size_t table, const uint64_t *lo, const uint64_t *hi, size_t rank,
-                     char **error);
+    /** Lists the rows of table number `table`; of chunks, those with keys in
+     * `lo[i] .. hi[i]` (`rank` pairs; 0: all). */
+    MrRows *mr_rows_open(const MrStore *store, size_t table, const uint64_t *lo,
+                         const uint64_t *hi, size_t rank, char **error);
 
-/** Runs a query of the user's. */
-MrRows *mr_rows_sql(const MrStore *store, const char *sql, char **error);
+    /** Runs a query of the user's. */
+    MrRows *mr_rows_sql(const MrStore *store, const char *sql, char **error);
 
-/** Columns of a listing, as JSON. */
-char *mr_rows_columns(const MrRows *rows);
+    /** Columns of a listing, as JSON. */
+    char *mr_rows_columns(const MrRows *rows);
 
-/** Goes to the next row: 1, or 0 at the end, or -1. `number` gets the number of the row. */
-int mr_rows_next(MrRows *rows, int64_t *number, char **error);
+    /** Goes to the next row: 1, or 0 at the end, or -1. `number` gets the
+     * number of the row. */
+    int mr_rows_next(MrRows *rows, int64_t *number, char **error);
 
-/** A value of the present row. */
-typedef struct
-{
-    /** 0: null, 1: integer, 2: real, 3: text, 4: bytes. */
-    int kind;
-    int64_t integer;
-    double real;
-    /** Text (without a NUL) or bytes, until the next row. */
-    const uint8_t *bytes;
-    size_t length;
-} MrValue;
+    /** A value of the present row. */
+    typedef struct
+    {
+        /** 0: null, 1: integer, 2: real, 3: text, 4: bytes. */
+        int kind;
+        int64_t integer;
+        double real;
+        /** Text (without a NUL) or bytes, until the next row. */
+        const uint8_t *bytes;
+        size_t length;
+    } MrValue;
 
-/** A value of the present row, by column. */
-void mr_rows_value(const MrRows *rows, size_t column, MrValue *out);
+    /** A value of the present row, by column. */
+    void mr_rows_value(const MrRows *rows, size_t column, MrValue *out);
 
-/** Ends a listing. */
-void mr_rows_close(MrRows *rows);
+    /** Ends a listing. */
+    void mr_rows_close(MrRows *rows);
 
-/** Number of rows of a table, or -1. */
-int64_t mr_rows_count(const MrStore *store, size_t table, const uint64_t *lo, const uint64_t *hi, size_t rank,
-                      char **error);
+    /** Number of rows of a table, or -1. */
+    int64_t mr_rows_count(const MrStore *store, size_t table,
+                          const uint64_t *lo, const uint64_t *hi, size_t rank,
+                          char **error);
 
-/** Rows of a table as an Arrow C stream, which the caller releases. `without` are columns to leave out; `number` is the
- * name of a first column with the number of each row, or NULL. */
-bool mr_rows_stream(const MrStore *store, size_t table, const char *const *without, const char *number, size_t batch,
-                    struct ArrowArrayStream *out, char **error);
+    /** Rows of a table as an Arrow C stream, which the caller releases.
+     * `without` are columns to leave out; `number` is the name of a first
+     * column with the number of each row, or NULL. */
+    bool mr_rows_stream(const MrStore *store, size_t table,
+                        const char *const *without, const char *number,
+                        size_t batch, struct ArrowArrayStream *out,
+                        char **error);
 
-/* ---- C++: called from Rust ---- */
+    /* ---- C++: called from Rust ---- */
 
     /** Registers driver and commands. Called once GDAL loads the plugin. */
     void mr_register(void);
