@@ -51,7 +51,7 @@ def open_root(name, options=()):
 
 
 class ForeignStore:
-    """A store as other software makes it, by SQL alone: few tables, a chunk table with a rowid, a view written by hand."""
+    """A store as other software makes it, by SQL alone: few tables, a chunk table with a rowid, a hand-written view."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -111,8 +111,8 @@ FOREIGN_VALUES = np.array([[0, 1, 2, 3, -1, -1], [6, 7, 8, 9, -1, -1]], dtype="<
 
 
 def write_foreign(folder):
-    """7 bytes of something else, then two zlib chunks of a 2 × 6 array in chunks of 2 × 2; the source is recorded under a
-    path that is not there, and the remap target `here` puts that right."""
+    """7 bytes of something else, then two zlib chunks of a 2 × 6 array in chunks of 2 × 2. The source is recorded under
+    a path that is not there, and the remap target `here` puts that right."""
     chunks = [zlib.compress(FOREIGN_VALUES[:, 2 * i : 2 * i + 2].tobytes()) for i in range(2)]
     (folder / "data.bin").write_bytes(b"\x00junk!\xff" + b"".join(chunks))
     store = ForeignStore(folder / "foreign.sqlite")

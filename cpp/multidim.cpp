@@ -404,8 +404,6 @@ class Array final : public GDALMDArray
     std::shared_ptr<OGRSpatialReference> FindSpatialRef() const
     {
         const auto rank = static_cast<int>(Info().dimensions.size());
-        if (rank < 2)
-            return nullptr;
         auto srs = std::make_shared<OGRSpatialReference>();
         if (!Info().srs.empty())
         {
@@ -417,8 +415,8 @@ class Array final : public GDALMDArray
         // Which dimensions are y and x, counted from 1; the last two if nothing
         // says otherwise.
         const bool known = Info().x >= 0 && Info().y >= 0;
-        const int y = known ? Info().y + 1 : rank - 1;
-        const int x = known ? Info().x + 1 : rank;
+        const int y = known ? Info().y + 1 : rank < 2 ? 2 : rank - 1;
+        const int x = known ? Info().x + 1 : rank < 2 ? 1 : rank;
         const bool yFirst =
             srs->EPSGTreatsAsLatLong() || srs->EPSGTreatsAsNorthingEasting() ||
             srs->GetDataAxisToSRSAxisMapping() == std::vector<int>{2, 1};

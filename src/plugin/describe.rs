@@ -189,8 +189,8 @@ fn array(store: &Store, desc: &ArrayDesc, numbers: &[usize]) -> Value {
     let affine = desc.affine.as_ref().map(|a| json!({"start": a.start.to_string(), "step": a.step.to_string()}));
     json!({
         "parent": parent, "name": name, "full_name": full, "error": error, "is_data": desc.kind == ArrayKind::Data,
-        "dimensions": numbers, "block_size": desc.chunks, "type": gdal_type(&desc.dtype),
-        "attributes": attributes(&desc.attrs), "shown_elsewhere": shown_elsewhere(desc),
+        "dimensions": numbers, "block_size": desc.chunks, "type": gdal_type(&shown_type(desc)),
+        "attributes": attributes(&shown_attributes(desc)), "shown_elsewhere": shown_elsewhere(desc),
         "unit": desc.attrs.text("units").unwrap_or_default(),
         "no_data": no_data(desc).unwrap_or_default(),
         "scale": scaling(desc, "scale_factor"), "offset": scaling(desc, "add_offset"),
@@ -210,6 +210,46 @@ fn scaling(desc: &ArrayDesc, attribute: &str) -> Option<Value> {
     Some(json!({"value": value, "type": kind}))
 }
 
+/// Whether netCDF's convention for unsigned integers says so of an array.
+fn is_unsigned(desc: &ArrayDesc) -> bool {
+    desc.attrs.text("_Unsigned").is_some_and(|t| t.eq_ignore_ascii_case("true"))
+}
+
+/// The type that an unsigned array shows for values of type `dtype`: as by GDAL's netCDF driver, integers of 8 and 16 bits
+/// are unsigned. The bytes are the same.
+fn unsigned_type(dtype: &DType) -> DType {
+    let kind = if dtype.kind == Kind::Int && dtype.size <= 2 { Kind::UInt } else { dtype.kind };
+    DType { kind, ..*dtype }
+}
+
+/// The type that GDAL is shown.
+fn shown_type(desc: &ArrayDesc) -> DType {
+    if is_unsigned(desc) { unsigned_type(&desc.dtype) } else { desc.dtype }
+}
+
+/// A value of `dtype` as one of the type `shown`, of the same bytes.
+fn as_shown(value: Value, dtype: &DType, shown: &DType) -> Value {
+    match value.as_i64() {
+        Some(n) if n < 0 && shown != dtype => Value::from(n + (1 << (8 * dtype.size))),
+        _ => value,
+    }
+}
+
+/// The attributes, those of an unsigned array as [`unsigned_type`] says.
+fn shown_attributes(desc: &ArrayDesc) -> Attributes {
+    let mut attrs = desc.attrs.clone();
+    for a in attrs.0.iter_mut().filter(|_| is_unsigned(desc)) {
+        let Some(declared) = a.dtype.as_deref().and_then(|t| DType::parse(t).ok()) else { continue };
+        let shown = unsigned_type(&declared);
+        a.dtype = Some(shown.to_string());
+        a.value = match std::mem::take(&mut a.value) {
+            Value::Array(list) => list.into_iter().map(|v| as_shown(v, &declared, &shown)).collect(),
+            value => as_shown(value, &declared, &shown),
+        };
+    }
+    attrs
+}
+
 /// No-data: `_FillValue`, else `missing_value`, if it is a value of the array's type.
 fn no_data(desc: &ArrayDesc) -> Option<String> {
     if !matches!(desc.dtype.kind, Kind::Int | Kind::UInt | Kind::Float) {
@@ -220,19 +260,21 @@ fn no_data(desc: &ArrayDesc) -> Option<String> {
         Value::Array(_) => None,
         v => Some(v.clone()),
     })?;
-    crate::model::Fill(value.clone()).to_bytes(&desc.dtype).ok()?;
+    let shown = shown_type(desc);
+    let value = as_shown(value, &desc.dtype, &shown);
+    crate::model::Fill(value.clone()).to_bytes(&shown).ok()?;
     number_text(&value)
 }
 
 /// Attributes that GDAL has functions of their own for. As from the netCDF driver, they are listed only if asked for.
 fn shown_elsewhere(desc: &ArrayDesc) -> Vec<&'static str> {
-    let no_data = no_data(desc);
+    let (no_data, shown) = (no_data(desc), shown_type(desc));
     let is_no_data = |name: &str| {
         let value = desc.attrs.get(name).map(|a| match &a.value {
             Value::Array(list) if list.len() == 1 => list.first().cloned().unwrap_or_default(),
             v => v.clone(),
         });
-        no_data.is_some() && value.and_then(|v| number_text(&v)) == no_data
+        no_data.is_some() && value.and_then(|v| number_text(&as_shown(v, &desc.dtype, &shown))) == no_data
     };
     ["_FillValue", "missing_value", "units", "scale_factor", "add_offset"]
         .into_iter()

@@ -165,7 +165,11 @@ impl ByteReader for VsiFile {
         if read == buf.len() {
             return Ok(());
         }
-        let what = format!("only {read} of {} bytes at {offset} could be read", buf.len());
+        let what = match read {
+            // VSI's size_t of -1.
+            read if read > buf.len() => format!("{} bytes at {offset} could not be read", buf.len()),
+            read => format!("only {read} of {} bytes at {offset} could be read", buf.len()),
+        };
         Err(failed(&self.path, &what, &quiet))
     }
 
