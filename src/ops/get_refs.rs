@@ -868,16 +868,15 @@ fn unplanned(array: &SourceArray, name: &str) -> ArrayDesc {
 /// One file as a mosaic of itself.
 fn identity(source: &str, facts: &SourceFacts) -> Mosaic {
     let mut mosaic = Mosaic { sources: vec![source.to_owned()], ..Mosaic::default() };
+    // An array along an unlimited dimension may be shorter than the dimension: then it has one of its own length.
     let mut numbers = HashMap::new();
-    for dim in facts.arrays.iter().flat_map(|a| &a.dims) {
-        numbers.entry(dim.name.clone()).or_insert_with(|| {
-            let has_variable = facts.coords.iter().any(|c| c.name == dim.name);
-            mosaic.dimensions.push(vrt::VrtDimension {
-                name: dim.name.clone(),
-                size: dim.size,
-                variable: has_variable.then(|| dim.name.clone()),
-                ..Default::default()
-            });
+    let of_coords = facts.coords.iter().map(|c| (c.name.clone(), c.len()));
+    let of_arrays = facts.arrays.iter().flat_map(|a| &a.dims).map(|d| (d.name.clone(), d.size));
+    for (name, size) in of_coords.chain(of_arrays) {
+        numbers.entry((name.clone(), size)).or_insert_with(|| {
+            let has_variable = facts.coords.iter().any(|c| c.name == name && c.len() == size);
+            let variable = has_variable.then(|| name.clone());
+            mosaic.dimensions.push(vrt::VrtDimension { name, size, variable, ..Default::default() });
             mosaic.dimensions.len() - 1
         });
     }
@@ -891,20 +890,17 @@ fn identity(source: &str, facts: &SourceFacts) -> Mosaic {
         }])
     };
     for coord in &facts.coords {
-        if let Some(d) = numbers.get(&coord.name) {
-            let size = mosaic.dimensions[*d].size;
-            mosaic.arrays.push(vrt::VrtArray {
-                name: coord.name.clone(),
-                dims: vec![*d],
-                content: whole(&coord.name, &[size]),
-                ..Default::default()
-            });
-        }
+        mosaic.arrays.push(vrt::VrtArray {
+            name: coord.name.clone(),
+            dims: vec![numbers[&(coord.name.clone(), coord.len())]],
+            content: whole(&coord.name, &[coord.len()]),
+            ..Default::default()
+        });
     }
     for array in &facts.arrays {
         mosaic.arrays.push(vrt::VrtArray {
             name: array.name.clone(),
-            dims: array.dims.iter().map(|d| numbers[&d.name]).collect(),
+            dims: array.dims.iter().map(|d| numbers[&(d.name.clone(), d.size)]).collect(),
             content: whole(&array.name, &array.shape()),
             ..Default::default()
         });

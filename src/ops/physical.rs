@@ -218,7 +218,11 @@ fn scan_one(opener: &dyn Opener, task: &Task, masked: MaskedChunks, sender: &Syn
     let reader = opener.open(&task.source)?;
     let index = scan::open(Arc::clone(&reader))?;
     let all = index.arrays();
-    let is_coordinate = |a: &SourceArray| a.dims.len() == 1 && a.dims[0].name == a.name;
+    // A coordinate goes into the store by its values; one that is too large, or of text of any length, by its chunks.
+    let is_coordinate = |a: &SourceArray| {
+        let bytes = a.dims.first().map_or(0, |d| d.size.saturating_mul(a.dtype.size as u64));
+        a.dims.len() == 1 && a.dims[0].name == a.name && a.dtype.kind != Kind::VlenUtf8 && bytes <= MAX_VALUES
+    };
     let mut refused: Vec<(String, String)> =
         index.refused().iter().map(|r| (r.name.clone(), r.why.to_string())).collect();
     let mut numbers = Vec::new();

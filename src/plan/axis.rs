@@ -19,6 +19,18 @@ pub struct CoordValues {
     pub values: Vec<u8>,
 }
 
+impl CoordValues {
+    /// Number of values.
+    pub fn len(&self) -> u64 {
+        (self.values.len() / self.dtype.size.max(1)) as u64
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
 /// One value, exact.
 #[derive(Clone, Debug)]
 enum Item {

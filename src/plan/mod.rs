@@ -105,6 +105,8 @@ pub struct Builder {
     uses: Vec<Vec<(usize, usize)>>,
     attributes: Option<(Attributes, Vec<(String, Attributes)>)>,
     attributes_dropped: BTreeSet<String>,
+    /// By dimension: whether the plan has it.
+    used: Vec<bool>,
 }
 
 fn sources_of(array: &VrtArray) -> &[VrtSource] {
@@ -163,6 +165,10 @@ impl Builder {
                 used[*d] = true;
             }
         }
+        // One file has all its coordinates, though no array may use them.
+        if selection.is_empty() && mosaic.sources.len() == 1 {
+            used.iter_mut().zip(&mosaic.dimensions).for_each(|(used, d)| *used |= d.variable.is_some());
+        }
         let mut axes = Vec::new();
         for (d, dimension) in mosaic.dimensions.iter().enumerate() {
             let array = dimension
@@ -184,7 +190,7 @@ impl Builder {
                 }
             });
         }
-        Ok(Builder { mosaic, parts, axes, uses, attributes: None, attributes_dropped: BTreeSet::new() })
+        Ok(Builder { mosaic, parts, axes, uses, attributes: None, attributes_dropped: BTreeSet::new(), used })
     }
 
     /// Names of the sources, as [`Placed::source`] counts them.
@@ -292,6 +298,16 @@ impl Builder {
                         part.name, self.mosaic.sources[*other as usize]
                     )));
                 }
+            }
+        }
+        for (d, axis) in self.axes.iter().enumerate() {
+            let Some(axis) = axis.as_ref().filter(|_| self.mosaic.sources.len() == 1) else { continue };
+            if !uses.iter().any(|(p, _)| self.mosaic.arrays[self.parts[*p].vrt].dims.contains(&d))
+                && let Some(coord) = facts.coords.iter().find(|c| c.name == axis.name())
+                && let Some(addition) =
+                    axis.check(coord, (0, self.mosaic.dimensions[d].size, 0), source, false, &self.mosaic.sources)?
+            {
+                additions.push((d, addition));
             }
         }
         for (d, addition) in additions {
@@ -412,11 +428,10 @@ impl Builder {
     /// # Errors
     /// [`Error::Plan`] where coordinates are incomplete or out of order, or no source gave an array.
     pub fn finish(self) -> Result<Plan> {
-        let Builder { mosaic, parts, axes, attributes, attributes_dropped, .. } = self;
+        let Builder { mosaic, parts, axes, attributes, attributes_dropped, used, .. } = self;
         let mut plan = Plan::default();
         for (d, dimension) in mosaic.dimensions.iter().enumerate() {
-            let used = parts.iter().any(|p| mosaic.arrays[p.vrt].dims.contains(&d));
-            if !used {
+            if !used[d] {
                 continue;
             }
             let mut info = DimInfo {
@@ -448,7 +463,14 @@ impl Builder {
                 let regular = matches!(vrt.content, Content::Regular { .. } | Content::Sources(_));
                 plan.arrays.push(coordinate(vrt, &dimension.name, values, regular && info.kind != "TEMPORAL"));
             }
-            plan.dimensions.push((dimension.name.clone(), info));
+            // Of two lengths of a dimension, the one with coordinates, or the longer, is the one that is described.
+            match plan.dimensions.iter_mut().find(|(name, _)| *name == dimension.name) {
+                Some((_, old)) if old.variable.is_none() && (info.variable.is_some() || info.size > old.size) => {
+                    *old = info
+                }
+                Some(_) => {}
+                None => plan.dimensions.push((dimension.name.clone(), info)),
+            }
         }
         for part in parts {
             let vrt = &mosaic.arrays[part.vrt];

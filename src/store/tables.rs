@@ -271,10 +271,10 @@ impl Store {
             |row: &rusqlite::Row<'_>, shift: &dyn Fn(usize, u64) -> u64, path: Option<&str>| -> Result<bool> {
                 let mut cells = Vec::with_capacity(rank + 6);
                 let mut number = 0i64;
-                for axis in 0..rank {
+                for (axis, count) in counts.iter().enumerate() {
                     let key: i64 = row.get(axis).map_err(&failed)?;
                     let key = shift(axis, u64::try_from(key).unwrap_or(0));
-                    number = number.saturating_mul(signed(counts[axis])).saturating_add(signed(key));
+                    number = number.saturating_mul(signed(*count)).saturating_add(signed(key));
                     cells.push(Cell::Integer(signed(key)));
                 }
                 let get = |i: usize| row.get_ref(rank + i).map_err(&failed);
