@@ -1,8 +1,8 @@
 //! `get-refs`: scans sources into a store and, from a mosaic VRT or one file, makes it readable as one array.
 
 use super::inputs::{self, Inputs};
-use super::physical::{self, Batch, Consumer, MaskedChunks, Message, Task, Wanted};
-use super::{ArgKind, ArgSpec, Args, Command, Context};
+use super::physical::{self, Batch, Consumer, MaskedChunks, Message, ScanOptions, Task, Wanted};
+use super::{ArgKind, ArgSpec, Args, Command, Context, parse_size};
 use crate::io::Stat;
 use crate::model::{ArrayDesc, ArrayKind, Attributes, DimInfo, Storage};
 use crate::plan::agree::Reference;
@@ -101,6 +101,16 @@ pub static COMMAND: Command = Command {
             meta: "fail|inline",
             help: "A chunk that skipped a filter of its array: fail, or carry it in the store, encoded like the others",
             default: Some("fail"),
+        },
+        ArgSpec {
+            name: "split-contiguous",
+            short: None,
+            kind: ArgKind::Text,
+            positional: false,
+            required: false,
+            meta: "SIZE",
+            help: "List arrays without chunks in pieces of at most this many bytes (or KB, MB, GB), not as one",
+            default: None,
         },
         ArgSpec {
             name: "num-threads",
@@ -223,6 +233,13 @@ fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
         Some(n) if (1..=1024).contains(&n) => n as usize,
         Some(n) => return Err(Error::Invalid(format!("--num-threads {n}: it is a number from 1 to 1024"))),
     };
+    let split_contiguous = match args.text("split-contiguous") {
+        None => None,
+        Some(text) => Some(parse_size(text).filter(|n| *n > 0).ok_or_else(|| {
+            Error::Invalid(format!("--split-contiguous {text}: it is a number of bytes, or with KB, MB or GB"))
+        })?),
+    };
+    let options = ScanOptions { masked, split_contiguous };
     let output = args.required("output")?;
     if output.starts_with("/vsi") {
         return Err(Error::Invalid(format!("{output}: a store is written to a local file; copy it from there")));
@@ -293,7 +310,7 @@ fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
     let tasks = job.tasks()?;
     let opener = std::sync::Arc::clone(&job.ctx.opener);
     job.store.begin()?;
-    let scanned = physical::scan_all(&opener, &tasks, threads, masked, &mut job);
+    let scanned = physical::scan_all(&opener, &tasks, threads, options, &mut job);
     if let Err(e) = scanned {
         return Err(job.abandon(e));
     }

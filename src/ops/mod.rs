@@ -122,6 +122,20 @@ impl Context<'_> {
     }
 }
 
+/// A number of bytes: `64MB`, `1GB`, or a bare number.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let upper = text.trim().to_ascii_uppercase();
+    let (digits, unit) = upper.split_at(upper.find(|c: char| !c.is_ascii_digit()).unwrap_or(upper.len()));
+    let scale: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "K" | "KB" => 1 << 10,
+        "M" | "MB" => 1 << 20,
+        "G" | "GB" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(scale)
+}
+
 /// A command.
 pub struct Command {
     /// Name under `gdal driver mdimrefs`.
@@ -138,3 +152,16 @@ pub struct Command {
 
 /// All commands.
 pub static COMMANDS: &[&Command] = &[&get_refs::COMMAND];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("64MB"), Some(64 << 20));
+        assert_eq!(parse_size("1 gb"), Some(1 << 30));
+        assert_eq!(parse_size("100"), Some(100));
+        assert_eq!(parse_size("x"), None);
+    }
+}

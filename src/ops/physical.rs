@@ -23,6 +23,15 @@ pub enum MaskedChunks {
     Inline,
 }
 
+/// Choices of a scan.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanOptions {
+    /// Chunks that skipped a filter.
+    pub masked: MaskedChunks,
+    /// A contiguous array is listed in pieces of at most this many bytes; None: as one chunk.
+    pub split_contiguous: Option<u64>,
+}
+
 /// Arrays to take from a source.
 #[derive(Clone, Debug)]
 pub enum Wanted {
@@ -126,7 +135,7 @@ pub fn scan_all(
     opener: &Arc<dyn Opener>,
     tasks: &[Task],
     threads: usize,
-    masked: MaskedChunks,
+    options: ScanOptions,
     consumer: &mut dyn Consumer,
 ) -> Result<()> {
     let next = AtomicUsize::new(0);
@@ -150,7 +159,7 @@ pub fn scan_all(
                     if stop.load(Ordering::Relaxed) || register.send((number, receiver)).is_err() {
                         return;
                     }
-                    let scanned = catch_unwind(AssertUnwindSafe(|| scan_one(opener.as_ref(), task, masked, &sender)))
+                    let scanned = catch_unwind(AssertUnwindSafe(|| scan_one(opener.as_ref(), task, options, &sender)))
                         .unwrap_or_else(|_| {
                             Err(Error::Io {
                                 path: task.source.clone(),
@@ -213,7 +222,7 @@ fn unwanted<T>(_: T) -> Error {
     Error::Cancelled
 }
 
-fn scan_one(opener: &dyn Opener, task: &Task, masked: MaskedChunks, sender: &SyncSender<Message>) -> Result<()> {
+fn scan_one(opener: &dyn Opener, task: &Task, options: ScanOptions, sender: &SyncSender<Message>) -> Result<()> {
     let stat = opener.stat(&task.source)?;
     let reader = opener.open(&task.source)?;
     let index = scan::open(Arc::clone(&reader))?;
@@ -260,8 +269,15 @@ fn scan_one(opener: &dyn Opener, task: &Task, masked: MaskedChunks, sender: &Syn
             values.clone_from(v);
         }
     }
+    let shaped = |array: &SourceArray| {
+        let mut array = array.clone();
+        if let Some(limit) = options.split_contiguous.filter(|_| array.contiguous) {
+            array.chunks = split_shape(&array.shape(), array.dtype.size as u64, limit);
+        }
+        array
+    };
     let mut facts = SourceFacts {
-        arrays: numbers.iter().map(|i| all[*i].clone()).collect(),
+        arrays: numbers.iter().map(|i| shaped(&all[*i])).collect(),
         attributes: index.groups().iter().find(|(n, _)| n.is_empty()).map(|(_, a)| a.clone()).unwrap_or_default(),
         groups: index.groups().iter().filter(|(n, _)| !n.is_empty()).cloned().collect(),
         ..SourceFacts::default()
@@ -293,9 +309,16 @@ fn scan_one(opener: &dyn Opener, task: &Task, masked: MaskedChunks, sender: &Syn
     let arrays: Vec<SourceArray> = listed.iter().map(|i| facts.arrays[*i].clone()).collect();
     sender.send(Message::Opened { stat, facts: Box::new(facts), listed: listed.clone(), refused }).map_err(unwanted)?;
     for (position, array) in listed.into_iter().zip(&arrays) {
-        list_chunks(index.as_ref(), numbers[position], array, reader.as_ref(), masked, &mut |keys, locations| {
-            sender.send(Message::Rows(Batch { array: position, keys, locations })).map_err(unwanted)
-        })?;
+        list_chunks(
+            index.as_ref(),
+            numbers[position],
+            array,
+            reader.as_ref(),
+            options.masked,
+            &mut |keys, locations| {
+                sender.send(Message::Rows(Batch { array: position, keys, locations })).map_err(unwanted)
+            },
+        )?;
     }
     Ok(())
 }
@@ -316,13 +339,13 @@ fn list_chunks(
     let mut seen = (grid.len() <= MAX_ABSENT_ROWS).then(|| vec![false; grid.len() as usize]);
     let mut encoder = ChunkEncoder::new(array, reader)?;
     let (mut keys, mut locations) = (Vec::with_capacity(BATCH * rank), Vec::with_capacity(BATCH));
+    let mut any = false;
     let problem = |key: &[u64], what: String| Error::Unsupported {
         path: reader.path().to_owned(),
         array: array.name.clone(),
         what: format!("chunk {key:?} {what}"),
     };
-    index.chunks(number, &mut |chunk| {
-        let key = chunk.key;
+    let mut add = |key: &[u64], location: Location, filter_mask: u32| {
         if key.len() != rank || key.iter().zip(&counts).any(|(k, n)| k >= n) {
             return Err(problem(key, format!("is outside the chunk grid {counts:?}: the index is damaged")));
         }
@@ -332,16 +355,16 @@ fn list_chunks(
                 return Err(problem(key, "is listed twice: the index is damaged".into()));
             }
         }
-        let location = match chunk.location {
-            Location::Range { offset, size } if chunk.filter_mask != 0 => match masked {
-                MaskedChunks::Inline => Location::Inline(encoder.encode(offset, size, chunk.filter_mask)?),
+        let location = match location {
+            Location::Range { offset, size } if filter_mask != 0 => match masked {
+                MaskedChunks::Inline => Location::Inline(encoder.encode(offset, size, filter_mask)?),
                 MaskedChunks::Fail => {
                     return Err(problem(
                         key,
                         format!(
                             "skipped filters that the others have (filter mask {:#x}): one array has one codec; \
                              --masked-chunks inline carries such chunks in the store",
-                            chunk.filter_mask
+                            filter_mask
                         ),
                     ));
                 }
@@ -353,11 +376,30 @@ fn list_chunks(
         };
         keys.extend_from_slice(key);
         locations.push(location);
+        any = true;
         if locations.len() == BATCH {
             sink(std::mem::take(&mut keys), std::mem::take(&mut locations))?;
         }
         Ok(())
+    };
+    index.chunks(number, &mut |chunk| match chunk.location {
+        // A run that is read in pieces: they lie one after the other in the order of the chunk grid.
+        Location::Range { offset, size } if array.contiguous && grid.len() > 1 => {
+            let piece = size / grid.len();
+            let mut key = vec![0; rank];
+            (0..grid.len()).try_for_each(|i| {
+                add(&key, Location::Range { offset: offset + i * piece, size: piece }, 0)?;
+                next_key(&mut key, &counts);
+                Ok(())
+            })
+        }
+        location => add(chunk.key, location, chunk.filter_mask),
     })?;
+    if !any && seen.is_none() {
+        // What was never written still was scanned.
+        keys.resize(rank, 0);
+        locations.push(Location::Absent);
+    }
     let mut key = vec![0; rank];
     for seen in seen.into_iter().flatten() {
         if !seen {
@@ -367,15 +409,44 @@ fn list_chunks(
                 sink(std::mem::take(&mut keys), std::mem::take(&mut locations))?;
             }
         }
-        for axis in (0..rank).rev() {
-            key[axis] += 1;
-            if key[axis] < counts[axis] {
-                break;
-            }
-            key[axis] = 0;
-        }
+        next_key(&mut key, &counts);
     }
     if locations.is_empty() { Ok(()) } else { sink(keys, locations) }
+}
+
+/// The next key of a grid in C order; after the last comes the first.
+fn next_key(key: &mut [u64], counts: &[u64]) {
+    for (k, count) in key.iter_mut().zip(counts).rev() {
+        *k += 1;
+        if *k < *count {
+            return;
+        }
+        *k = 0;
+    }
+}
+
+/// The largest divisor of `n` that is at most `most`.
+fn divisor_up_to(n: u64, most: u64) -> u64 {
+    let small = (1..).take_while(|d: &u64| d.saturating_mul(*d) <= n).filter(|d| n.is_multiple_of(*d));
+    small.flat_map(|d| [d, n / d]).filter(|d| *d <= most).max().unwrap_or(1)
+}
+
+/// The chunk shape of a contiguous array in pieces of at most `limit` bytes where that can be: whole along the fastest
+/// axes, a divisor of the length along one, 1 along the slowest.
+fn split_shape(shape: &[u64], item: u64, limit: u64) -> Vec<u64> {
+    let mut chunks: Vec<u64> = shape.iter().map(|s| (*s).max(1)).collect();
+    let bytes = |chunks: &[u64]| chunks.iter().fold(item, |n, c| n.saturating_mul(*c));
+    for axis in 0..chunks.len() {
+        if bytes(&chunks) <= limit {
+            break;
+        }
+        let length = chunks[axis];
+        chunks[axis] = 1;
+        let row = bytes(&chunks);
+        let most = (limit / row.max(1)).clamp(1, length);
+        chunks[axis] = divisor_up_to(length, most);
+    }
+    chunks
 }
 
 /// Encodes chunks that skipped filters like the others of their array.
@@ -427,5 +498,22 @@ impl<'a> ChunkEncoder<'a> {
         let mut values = vec![0; self.decoded as usize];
         pipeline.decode_into(&stored, mask, &mut values, &mut self.scratch)?;
         pipeline.encode(&values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_contiguous_arrays() {
+        assert_eq!(split_shape(&[100, 10, 10], 4, 1 << 20), [100, 10, 10]);
+        assert_eq!(split_shape(&[100, 10, 10], 4, 4000), [10, 10, 10]);
+        assert_eq!(split_shape(&[100, 10, 10], 4, 4399), [10, 10, 10]);
+        assert_eq!(split_shape(&[7, 10, 10], 4, 2000), [1, 10, 10]);
+        assert_eq!(split_shape(&[7, 10, 10], 4, 100), [1, 2, 10]);
+        assert_eq!(split_shape(&[7, 10, 10], 4, 1), [1, 1, 1]);
+        assert_eq!(split_shape(&[0, 3], 4, 1), [1, 1]);
+        assert!(split_shape(&[], 4, 1).is_empty());
     }
 }

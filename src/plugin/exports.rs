@@ -5,6 +5,7 @@ use super::guard::{from_c, guard, to_c};
 use super::thread_config::{Call, ThreadConfig};
 use super::vsi_reader::VsiOpener;
 use super::{commands, describe, names};
+use crate::ops::parse_size;
 use crate::read::{MissingSource, RawChunk, ReadOptions, Reader, Verify};
 use crate::store::{OpenOptions, Store};
 use crate::{Error, Result};
@@ -66,20 +67,6 @@ unsafe extern "C" fn mr_split_name(
     }
 }
 
-/// A size in bytes: `64MB`, `1GB`, or a bare number.
-fn parse_size(text: &str) -> Option<usize> {
-    let upper = text.trim().to_ascii_uppercase();
-    let (digits, unit) = upper.split_at(upper.find(|c: char| !c.is_ascii_digit()).unwrap_or(upper.len()));
-    let scale: usize = match unit.trim() {
-        "" | "B" => 1,
-        "K" | "KB" => 1 << 10,
-        "M" | "MB" => 1 << 20,
-        "G" | "GB" => 1 << 30,
-        _ => return None,
-    };
-    digits.parse::<usize>().ok()?.checked_mul(scale)
-}
-
 fn parse_options(list: &[String]) -> Result<(OpenOptions, ReadOptions)> {
     let (mut open, mut read) = (OpenOptions::default(), ReadOptions::default());
     for item in list {
@@ -94,7 +81,9 @@ fn parse_options(list: &[String]) -> Result<(OpenOptions, ReadOptions)> {
                 read.threads = n.ok_or_else(|| bad("a number from 1 to 1024, or ALL_CPUS"))?;
             }
             "CACHE_SIZE" => {
-                read.cache_size = parse_size(value).ok_or_else(|| bad("a number of bytes, or with MB or GB"))?
+                read.cache_size = parse_size(value)
+                    .and_then(|n| usize::try_from(n).ok())
+                    .ok_or_else(|| bad("a number of bytes, or with MB or GB"))?
             }
             "VERIFY" => {
                 read.verify = match upper.as_str() {
@@ -397,10 +386,6 @@ mod tests {
 
     #[test]
     fn sizes_and_options() {
-        assert_eq!(parse_size("64MB"), Some(64 << 20));
-        assert_eq!(parse_size("1 gb"), Some(1 << 30));
-        assert_eq!(parse_size("100"), Some(100));
-        assert_eq!(parse_size("x"), None);
         let of = |text: &str| parse_options(&[text.to_owned()]);
         assert_eq!(of("VERIFY=full").unwrap().1.verify, Verify::Full);
         assert_eq!(of("TARGET=t").unwrap().0.target.as_deref(), Some("t"));
