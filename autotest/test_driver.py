@@ -38,8 +38,8 @@ def test_registered_once():
     driver = gdal.GetDriverByName("MDIMREFS")
     for item in ("DCAP_RASTER", "DCAP_MULTIDIM_RASTER", "DCAP_OPEN", "DMD_SUBDATASETS"):
         assert driver.GetMetadataItem(item) == "YES", item
-    # It opens no layers, and writes nothing.
-    for item in ("DCAP_VECTOR", "DCAP_CREATE", "DCAP_CREATECOPY"):
+    # It writes nothing.
+    for item in ("DCAP_CREATE", "DCAP_CREATECOPY"):
         assert driver.GetMetadataItem(item) is None, item
     assert driver.GetMetadataItem("DMD_CONNECTION_PREFIX") == "MDIMREFS:"
     assert "TARGET" in driver.GetMetadataItem("DMD_OPENOPTIONLIST")
