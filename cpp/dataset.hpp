@@ -1,7 +1,7 @@
 // What Open gives: a dataset with a root group, or a classic one.
 #pragma once
 
-#include "multidim.hpp"
+#include "store.hpp"
 
 namespace mdimrefs
 {

@@ -1,7 +1,7 @@
 // The store's tables as vector layers without geometry.
 #pragma once
 
-#include "multidim.hpp"
+#include "store.hpp"
 
 #include "ogrsf_frmts.h"
 

@@ -1,4 +1,4 @@
-//! A store's metadata as JSON, in GDAL's terms: what `cpp/multidim.cpp` reads once.
+//! A store's metadata as JSON, in GDAL's terms: what `cpp/store.cpp` reads once.
 
 use crate::Result;
 use crate::model::{ArrayDesc, ArrayKind, Attribute, Attributes, ByteOrder, DType, DimInfo, Kind, json_to_f64};

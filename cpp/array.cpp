@@ -1,11 +1,12 @@
-#include "multidim.hpp"
+#include "array.hpp"
+
+#include "attribute.hpp"
 
 #include "ogr_spatialref.h"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <set>
 
 namespace mdimrefs
 {
@@ -13,199 +14,6 @@ namespace mdimrefs
 namespace
 {
 
-GDALExtendedDataType TypeOf(const std::string &name)
-{
-    if (name == "String")
-        return GDALExtendedDataType::CreateString();
-    return GDALExtendedDataType::Create(GDALGetDataTypeByName(name.c_str()));
-}
-
-std::vector<AttributeInfo> ReadAttributes(const CPLJSONArray &list)
-{
-    std::vector<AttributeInfo> attributes;
-    for (const auto &item : list)
-    {
-        AttributeInfo info;
-        info.name = item.GetString("name");
-        info.type = TypeOf(item.GetString("type"));
-        for (const auto &size : item.GetArray("shape"))
-            info.shape.push_back(static_cast<GUInt64>(size.ToLong()));
-        for (const auto &value : item.GetArray("values"))
-            info.values.push_back(value.ToString());
-        attributes.push_back(std::move(info));
-    }
-    return attributes;
-}
-
-// A value written as text into one element of a type.
-void Parse(const std::string &text, const GDALExtendedDataType &type,
-           GByte *out)
-{
-    const GDALDataType numeric = type.GetNumericDataType();
-    if (numeric == GDT_Int64)
-    {
-        const auto value =
-            static_cast<int64_t>(std::strtoll(text.c_str(), nullptr, 10));
-        memcpy(out, &value, sizeof(value));
-    }
-    else if (numeric == GDT_UInt64)
-    {
-        const auto value =
-            static_cast<uint64_t>(std::strtoull(text.c_str(), nullptr, 10));
-        memcpy(out, &value, sizeof(value));
-    }
-    else
-    {
-        const double value = CPLAtof(text.c_str());
-        GDALCopyWords64(&value, GDT_Float64, 0, out, numeric, 0, 1);
-    }
-}
-
-// An attribute, whose values are at hand.
-class Attribute final : public GDALAttribute
-{
-  public:
-    Attribute(const std::string &parent, const AttributeInfo &info)
-        : GDALAbstractMDArray(parent, info.name),
-          GDALAttribute(parent, info.name),
-          m_type(info.type),
-          m_texts(info.values)
-    {
-        for (size_t i = 0; i < info.shape.size(); ++i)
-            m_dimensions.push_back(std::make_shared<GDALDimension>(
-                std::string(), "dim" + std::to_string(i), std::string(),
-                std::string(), info.shape[i]));
-        if (m_type.GetClass() == GEDTC_NUMERIC)
-        {
-            const size_t size = m_type.GetSize();
-            m_numbers.resize(m_texts.size() * size);
-            for (size_t i = 0; i < m_texts.size(); ++i)
-                Parse(m_texts[i], m_type, m_numbers.data() + i * size);
-        }
-    }
-
-    const std::vector<std::shared_ptr<GDALDimension>> &
-    GetDimensions() const override
-    {
-        return m_dimensions;
-    }
-
-    const GDALExtendedDataType &GetDataType() const override
-    {
-        return m_type;
-    }
-
-  protected:
-    bool IRead(const GUInt64 *start, const size_t *count, const GInt64 *step,
-               const GPtrDiff_t *stride, const GDALExtendedDataType &bufferType,
-               void *buffer) const override
-    {
-        return Guarded(
-            [&]
-            {
-                size_t total = 1;
-                for (size_t a = 0; a < m_dimensions.size(); ++a)
-                    total *= count[a];
-                std::vector<size_t> at(m_dimensions.size());
-                for (size_t n = 0; n < total; ++n)
-                {
-                    GInt64 from = 0;
-                    GPtrDiff_t to = 0;
-                    for (size_t a = 0; a < at.size(); ++a)
-                    {
-                        from = from * static_cast<GInt64>(
-                                          m_dimensions[a]->GetSize()) +
-                               static_cast<GInt64>(start[a]) +
-                               static_cast<GInt64>(at[a]) * step[a];
-                        to += static_cast<GPtrDiff_t>(at[a]) * stride[a];
-                    }
-                    GByte *target =
-                        static_cast<GByte *>(buffer) +
-                        to * static_cast<GPtrDiff_t>(bufferType.GetSize());
-                    if (static_cast<size_t>(from) >= m_texts.size())
-                        return false;
-                    if (m_type.GetClass() == GEDTC_NUMERIC)
-                    {
-                        const GByte *source =
-                            m_numbers.data() +
-                            static_cast<size_t>(from) * m_type.GetSize();
-                        GDALExtendedDataType::CopyValue(source, m_type, target,
-                                                        bufferType);
-                    }
-                    else
-                    {
-                        const char *text =
-                            m_texts[static_cast<size_t>(from)].c_str();
-                        GDALExtendedDataType::CopyValue(&text, m_type, target,
-                                                        bufferType);
-                    }
-                    for (size_t a = at.size(); a-- > 0;)
-                    {
-                        if (++at[a] < count[a])
-                            break;
-                        at[a] = 0;
-                    }
-                }
-                return true;
-            },
-            false);
-    }
-
-  private:
-    GDALExtendedDataType m_type;
-    std::vector<std::string> m_texts;
-    std::vector<GByte> m_numbers;
-    std::vector<std::shared_ptr<GDALDimension>> m_dimensions;
-};
-
-std::vector<std::shared_ptr<GDALAttribute>>
-MakeAttributes(const std::string &parent,
-               const std::vector<AttributeInfo> &list)
-{
-    std::vector<std::shared_ptr<GDALAttribute>> attributes;
-    for (const auto &info : list)
-        attributes.push_back(std::make_shared<Attribute>(parent, info));
-    return attributes;
-}
-
-// A dimension; it finds its variable when asked.
-class Dimension final : public GDALDimension
-{
-  public:
-    Dimension(std::shared_ptr<OpenStore> store, const DimensionInfo &info)
-        : GDALDimension(info.parent, info.name, info.type, info.direction,
-                        info.size),
-          m_store(std::move(store)),
-          m_variable(info.variable)
-    {
-    }
-
-    std::shared_ptr<GDALMDArray> GetIndexingVariable() const override
-    {
-        return Guarded(
-            [&]() -> std::shared_ptr<GDALMDArray>
-            {
-                if (m_variable < 0)
-                    return nullptr;
-                const auto number = static_cast<size_t>(m_variable);
-                auto array = m_store->GetArray(number);
-                const auto &info = m_store->arrays[number];
-                return m_store->unpackCoordinates &&
-                               (info.hasScale || info.hasOffset)
-                           ? array->GetUnscaled()
-                           : array;
-            },
-            std::shared_ptr<GDALMDArray>());
-    }
-
-  private:
-    std::shared_ptr<OpenStore> m_store;
-    int m_variable;
-};
-
-} // namespace
-
-// An array of the store.
 class Array final : public GDALMDArray
 {
   public:
@@ -287,7 +95,8 @@ class Array final : public GDALMDArray
         for (const auto &info : Info().attributes)
         {
             if (info.name == name)
-                return Guarded([&] { return MakeAttribute(info); },
+                return Guarded([&]
+                               { return MakeAttribute(GetFullName(), info); },
                                std::shared_ptr<GDALAttribute>());
         }
         return nullptr;
@@ -304,7 +113,7 @@ class Array final : public GDALMDArray
             if (all || (std::find(hidden.begin(), hidden.end(), info.name) ==
                             hidden.end() &&
                         !(m_srs && info.name == "grid_mapping")))
-                list.push_back(MakeAttribute(info));
+                list.push_back(MakeAttribute(GetFullName(), info));
         }
         return list;
     }
@@ -318,6 +127,8 @@ class Array final : public GDALMDArray
         return list;
     }
 
+#if GDAL_VERSION_NUM >= GDAL_COMPUTE_VERSION(3, 13, 0)
+    // Without reading the values (GDAL 3.12 always reads them).
     bool IsRegularlySpaced(double &start, double &increment) const override
     {
         if (!Info().regular)
@@ -326,6 +137,7 @@ class Array final : public GDALMDArray
         increment = Info().step;
         return true;
     }
+#endif
 
     std::shared_ptr<GDALGroup> GetRootGroup() const override
     {
@@ -392,12 +204,6 @@ class Array final : public GDALMDArray
         for (size_t d : Info().dimensions)
             m_dimensions.push_back(store->GetDimension(d));
         m_srs = FindSpatialRef();
-    }
-
-    std::shared_ptr<GDALAttribute>
-    MakeAttribute(const AttributeInfo &info) const
-    {
-        return std::make_shared<Attribute>(GetFullName(), info);
     }
 
     // The plan's SRS, else that of the CF grid mapping.
@@ -685,272 +491,12 @@ class Array final : public GDALMDArray
     std::shared_ptr<OGRSpatialReference> m_srs;
 };
 
-// A group of the store.
-class Group final : public GDALGroup
+} // namespace
+
+std::shared_ptr<GDALMDArray> MakeArray(const std::shared_ptr<OpenStore> &store,
+                                       size_t number)
 {
-  public:
-    static std::shared_ptr<Group>
-    Create(const std::shared_ptr<OpenStore> &store, size_t number)
-    {
-        auto group = std::shared_ptr<Group>(new Group(store, number));
-        group->SetSelf(group);
-        return group;
-    }
-
-    std::vector<std::string> GetMDArrayNames(CSLConstList) const override
-    {
-        std::vector<std::string> names;
-        for (const auto &array : m_store->arrays)
-        {
-            if (array.parent == GetFullName())
-                names.push_back(array.name);
-        }
-        return names;
-    }
-
-    std::shared_ptr<GDALMDArray> OpenMDArray(const std::string &name,
-                                             CSLConstList) const override
-    {
-        for (size_t i = 0; i < m_store->arrays.size(); ++i)
-        {
-            const auto &array = m_store->arrays[i];
-            if (array.parent == GetFullName() && array.name == name)
-            {
-                if (!array.error.empty())
-                {
-                    CPLError(CE_Failure, CPLE_AppDefined, "%s",
-                             array.error.c_str());
-                    return nullptr;
-                }
-                return Guarded([&] { return m_store->GetArray(i); },
-                               std::shared_ptr<GDALMDArray>());
-            }
-        }
-        // Silent: GDAL looks for arrays in several places.
-        return nullptr;
-    }
-
-    std::vector<std::string> GetGroupNames(CSLConstList) const override
-    {
-        std::vector<std::string> names;
-        for (const auto &group : m_store->groups)
-        {
-            if (group.fullName != "/" && group.parent == GetFullName())
-                names.push_back(group.name);
-        }
-        return names;
-    }
-
-    std::shared_ptr<GDALGroup> OpenGroup(const std::string &name,
-                                         CSLConstList) const override
-    {
-        for (size_t i = 0; i < m_store->groups.size(); ++i)
-        {
-            const auto &group = m_store->groups[i];
-            if (group.fullName != "/" && group.parent == GetFullName() &&
-                group.name == name)
-                return Guarded([&] { return Create(m_store, i); },
-                               std::shared_ptr<Group>());
-        }
-        return nullptr;
-    }
-
-    std::vector<std::shared_ptr<GDALDimension>>
-    GetDimensions(CSLConstList) const override
-    {
-        std::vector<std::shared_ptr<GDALDimension>> list;
-        for (size_t i = 0; i < m_store->dimensions.size(); ++i)
-        {
-            if (m_store->dimensions[i].parent == GetFullName())
-                list.push_back(m_store->GetDimension(i));
-        }
-        return list;
-    }
-
-    std::shared_ptr<GDALAttribute>
-    GetAttribute(const std::string &name) const override
-    {
-        return GetAttributeFromAttributes(name);
-    }
-
-    std::vector<std::shared_ptr<GDALAttribute>>
-    GetAttributes(CSLConstList) const override
-    {
-        return MakeAttributes(GetFullName() == "/" ? "/_GLOBAL_"
-                                                   : GetFullName(),
-                              m_store->groups[m_number].attributes);
-    }
-
-  private:
-    Group(const std::shared_ptr<OpenStore> &store, size_t number)
-        : GDALGroup(store->groups[number].parent, store->groups[number].name,
-                    store->context),
-          m_store(store),
-          m_number(number)
-    {
-    }
-
-    std::shared_ptr<OpenStore> m_store;
-    size_t m_number;
-};
-
-OpenStore::~OpenStore()
-{
-    mr_close(m_store);
-}
-
-std::shared_ptr<OpenStore> OpenStore::Open(const std::string &path,
-                                           CSLConstList options)
-{
-    auto store = std::make_shared<OpenStore>();
-    store->path = path;
-    Text error;
-    store->m_store = mr_open(path.c_str(), options, error.out());
-    if (!store->m_store)
-    {
-        Raise(error);
-        return nullptr;
-    }
-    return store->Describe() ? store : nullptr;
-}
-
-bool OpenStore::Describe()
-{
-    Text error;
-    const Text json(mr_describe(m_store, error.out()));
-    CPLJSONDocument document;
-    if (!json || !document.LoadMemory(std::string(json.get())))
-    {
-        Raise(error);
-        return false;
-    }
-    const CPLJSONObject root = document.GetRoot();
-    context = root.GetString("context");
-    for (const auto &item : root.GetArray("groups"))
-    {
-        GroupInfo info;
-        info.parent = item.GetString("parent");
-        info.name = item.GetString("name");
-        info.fullName = item.GetString("full_name");
-        info.attributes = ReadAttributes(item.GetArray("attributes"));
-        groups.push_back(std::move(info));
-    }
-    for (const auto &item : root.GetArray("dimensions"))
-    {
-        DimensionInfo info;
-        info.parent = item.GetString("parent");
-        info.name = item.GetString("name");
-        info.fullName = item.GetString("full_name");
-        info.type = item.GetString("type");
-        info.direction = item.GetString("direction");
-        info.size = static_cast<GUInt64>(item.GetLong("size"));
-        info.variable = item.GetInteger("variable", -1);
-        dimensions.push_back(std::move(info));
-    }
-    for (const auto &item : root.GetArray("arrays"))
-    {
-        ArrayInfo info;
-        info.parent = item.GetString("parent");
-        info.name = item.GetString("name");
-        info.fullName = item.GetString("full_name");
-        info.error = item.GetString("error");
-        for (const auto &d : item.GetArray("dimensions"))
-            info.dimensions.push_back(static_cast<size_t>(d.ToInteger()));
-        for (const auto &size : item.GetArray("block_size"))
-            info.blockSize.push_back(static_cast<GUInt64>(size.ToLong()));
-        info.type = TypeOf(item.GetString("type"));
-        info.isString = info.type.GetClass() == GEDTC_STRING;
-        info.isData = item.GetBool("is_data");
-        info.attributes = ReadAttributes(item.GetArray("attributes"));
-        for (const auto &name : item.GetArray("shown_elsewhere"))
-            info.shownElsewhere.push_back(name.ToString());
-        info.unit = item.GetString("unit");
-        const std::string noData = item.GetString("no_data");
-        if (!noData.empty() && !info.isString)
-        {
-            info.noData.resize(info.type.GetSize());
-            Parse(noData, info.type, info.noData.data());
-        }
-        const auto scaling = [&item](const char *key, bool &has, double &value,
-                                     GDALDataType &type)
-        {
-            const CPLJSONObject object = item.GetObj(key);
-            if (object.GetType() == CPLJSONObject::Type::Object)
-            {
-                has = true;
-                value = CPLAtof(object.GetString("value").c_str());
-                type = GDALGetDataTypeByName(object.GetString("type").c_str());
-            }
-        };
-        scaling("scale", info.hasScale, info.scale, info.scaleType);
-        scaling("offset", info.hasOffset, info.offset, info.offsetType);
-        info.srs = item.GetString("srs");
-        info.x = item.GetInteger("x", -1);
-        info.y = item.GetInteger("y", -1);
-        const CPLJSONObject affine = item.GetObj("affine");
-        if (affine.GetType() == CPLJSONObject::Type::Object)
-        {
-            info.regular = true;
-            info.start = CPLAtof(affine.GetString("start").c_str());
-            info.step = CPLAtof(affine.GetString("step").c_str());
-        }
-        for (const auto &pair : item.GetArray("structural"))
-            info.structural.AddString(pair.ToString().c_str());
-        info.gridMapping = item.GetInteger("grid_mapping", -1);
-        for (const auto &number : item.GetArray("coordinates"))
-            info.coordinates.push_back(static_cast<size_t>(number.ToInteger()));
-        arrays.push_back(std::move(info));
-    }
-    return true;
-}
-
-std::shared_ptr<GDALGroup> OpenStore::RootGroup()
-{
-    return Group::Create(shared_from_this(), 0);
-}
-
-std::shared_ptr<GDALMDArray> OpenStore::GetArray(size_t number)
-{
-    {
-        const std::lock_guard<std::mutex> lock(m_mutex);
-        if (auto array = m_arrays[number].lock())
-            return array;
-    }
-    // Not under the lock: it asks for its dimensions.
-    std::shared_ptr<GDALMDArray> array =
-        Array::Create(shared_from_this(), number);
-    const std::lock_guard<std::mutex> lock(m_mutex);
-    if (auto other = m_arrays[number].lock())
-        return other;
-    m_arrays[number] = array;
-    return array;
-}
-
-std::shared_ptr<GDALDimension> OpenStore::GetDimension(size_t number)
-{
-    const std::lock_guard<std::mutex> lock(m_mutex);
-    auto dimension = m_dimensions[number].lock();
-    if (!dimension)
-    {
-        dimension =
-            std::make_shared<Dimension>(shared_from_this(), dimensions[number]);
-        m_dimensions[number] = dimension;
-    }
-    return dimension;
-}
-
-int OpenStore::Select(const std::string &name,
-                      std::vector<uint64_t> &indices) const
-{
-    indices.resize(32);
-    size_t count = 0;
-    Text error;
-    const int array =
-        mr_select(m_store, name.c_str(), indices.data(), &count, error.out());
-    if (array < 0)
-        Raise(error);
-    indices.resize(count);
-    return array;
+    return Array::Create(store, number);
 }
 
 } // namespace mdimrefs

@@ -1,5 +1,4 @@
-// A store as GDAL's groups, dimensions and arrays. All metadata crosses the
-// seam once, when a store is opened.
+// An open store and its metadata, which cross the seam once, when it is opened.
 #pragma once
 
 #include "guard.hpp"
@@ -82,9 +81,6 @@ struct GroupInfo
     std::vector<AttributeInfo> attributes;
 };
 
-class Group;
-class Array;
-
 // An open store; what is made of it (groups, arrays, dimensions) keeps it open.
 class OpenStore : public std::enable_shared_from_this<OpenStore>
 {
@@ -123,5 +119,9 @@ class OpenStore : public std::enable_shared_from_this<OpenStore>
     std::map<size_t, std::weak_ptr<GDALMDArray>> m_arrays;
     std::map<size_t, std::weak_ptr<GDALDimension>> m_dimensions;
 };
+
+// A number written as text, as one element of a type.
+void ParseNumber(const std::string &text, const GDALExtendedDataType &type,
+                 GByte *out);
 
 } // namespace mdimrefs
