@@ -227,7 +227,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Elements of a data block, in pages of `page` if it has more, of which some may never have been written.
+    /// Elements of a data block, in pages of `page` if it has more, of which some may never have been written: `written`
+    /// has a bit for each page, from bit `first_bit` on.
     #[allow(clippy::too_many_arguments)] // what a data block is
     fn data_block(
         &self,
@@ -237,7 +238,7 @@ impl<'a> Walk<'a> {
         first: u64,
         count: u64,
         page: u64,
-        written: &[u8],
+        (written, first_bit): (&[u8], u64),
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         let damaged = || self.damaged("a chunk index");
@@ -248,8 +249,9 @@ impl<'a> Walk<'a> {
         // The prefix has its own checksum, and so has each page.
         let page_bytes = page.checked_mul(size as u64).and_then(|b| b.checked_add(4)).ok_or_else(damaged)?;
         for number in 0..count.div_ceil(page) {
-            let bit = written.get((number / 8) as usize).ok_or_else(damaged)?;
-            if bit & (0x80 >> (number % 8)) == 0 {
+            let bit = first_bit + number;
+            let bits = written.get((bit / 8) as usize).ok_or_else(damaged)?;
+            if bits & (0x80 >> (bit % 8)) == 0 {
                 continue;
             }
             let at = number.checked_mul(page_bytes).and_then(|b| b.checked_add(start + 4)).ok_or_else(damaged)?;
@@ -287,7 +289,7 @@ impl<'a> Walk<'a> {
         if !bytes.starts_with(b"FADB\0") {
             return Err(damaged());
         }
-        self.data_block(&order, (block, prefix), size, 0, count, page, &bytes[6 + o..], sink)
+        self.data_block(&order, (block, prefix), size, 0, count, page, (&bytes[6 + o..], 0), sink)
     }
 
     fn extensible_array(&self, sink: &mut Sink<'_>) -> Result<()> {
@@ -374,8 +376,8 @@ impl<'a> Walk<'a> {
                     if bytes != b"EADB\0" {
                         return Err(damaged());
                     }
-                    let from = i * bitmap_bytes as usize;
-                    let written = bitmaps.get(from..from + bitmap_bytes as usize).unwrap_or_default();
+                    // The bits of all data blocks of a super block are one list, without gaps.
+                    let written = (bitmaps.as_slice(), i as u64 * elements.div_ceil(page));
                     self.data_block(&order, (address, block_prefix), size, first, elements, page, written, sink)?;
                 }
                 first = first.saturating_add(elements);

@@ -1,0 +1,113 @@
+"""Generated HDF5 files: every kind of chunk index, sparse and grown, with random shapes and filters, read through a
+store and compared with h5py. MDIMREFS_CASES=5000 runs more cases than the usual hundred."""
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+from osgeo import gdal
+
+gdal.UseExceptions()
+
+pytestmark = pytest.mark.skipif(gdal.GetDriverByName("MDIMREFS") is None, reason="the plugin is not loaded")
+
+TYPES = ["<i1", "u1", "<i2", ">i2", "<u2", "<i4", ">i4", "<u4", "<i8", ">u8", "<f2", "<f4", ">f4", "<f8", ">f8"]
+
+
+def read_all(source, folder):
+    """Every array of the file through a new store, and as h5py has it."""
+    store = os.path.join(folder, "s.sqlite")
+    gdal.Run(["mdim", "get-refs"], {"input": [source], "output": store, "overwrite": True, "masked-chunks": "inline"})
+    group = gdal.OpenEx(store, gdal.OF_MULTIDIM_RASTER).GetRootGroup()
+    with h5py.File(source) as f:
+        for name in f:
+            want = f[name][()]
+            got = np.empty_like(want) if want.size == 0 else group.OpenMDArray(name).ReadAsArray()
+            yield name, got, want
+
+
+def make_case(path, rng):
+    """A file with one random dataset `v`; returns what was chosen, for messages."""
+    rank = int(rng.integers(1, 5))
+    shape = [int(n) for n in rng.integers(1, [60, 20, 9, 6][rank - 1] + 1, rank)]
+    chunks = [int(rng.integers(1, n + 3)) for n in shape]
+    unlimited = [bool(b) for b in rng.random(rank) < 0.3]
+    room = [int(n) for n in rng.integers(0, 7, rank)]
+    maxshape = [None if u else s + r for s, r, u in zip(shape, room, unlimited, strict=True)]
+    chunks = [c if m is None else min(c, m) for c, m in zip(chunks, maxshape, strict=True)]
+    libver = [("earliest", "v108"), ("v110", "v110"), "latest"][int(rng.integers(3))]
+    dtype = TYPES[int(rng.integers(len(TYPES)))]
+    options = {}
+    if rng.random() < 0.6:
+        options["compression"] = int(rng.integers(0, 7))
+    if rng.random() < 0.4:
+        options["shuffle"] = True
+    if rng.random() < 0.3:
+        options["fletcher32"] = True
+    grown = rng.random() < 0.3
+    start = [max(1, s // 2) for s in shape] if grown else shape
+    with h5py.File(path, "w", libver=libver) as f:
+        v = f.create_dataset(
+            "v",
+            shape=start,
+            maxshape=maxshape,
+            chunks=tuple(chunks),
+            dtype=dtype,
+            fillvalue=int(rng.integers(0, 100)),
+            **options,
+        )
+        for step in range(2):
+            for _ in range(int(rng.integers(0, 6))):
+                corner = [int(rng.integers(0, n)) for n in v.shape]
+                box = tuple(slice(c, c + int(rng.integers(1, 8))) for c in corner)
+                values = rng.integers(0, 100, v[box].shape)
+                v[box] = values.astype(dtype)
+            if step == 0 and grown:
+                v.resize(shape)
+        if rng.random() < 0.2:
+            v[...] = rng.integers(0, 100, v.shape).astype(dtype)
+    return f"shape {shape} max {maxshape} chunks {chunks} {dtype} {libver} {options} grown {grown}"
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_datasets(tmp_path, block):
+    cases = int(os.environ.get("MDIMREFS_CASES", "100"))
+    for case in range(block, cases, 10):
+        source = str(tmp_path / "case.h5")
+        what = make_case(source, np.random.default_rng(case))
+        for name, got, want in read_all(source, tmp_path):
+            assert got.dtype.newbyteorder("=") == want.dtype.newbyteorder("=") or want.dtype == "f2", (case, what)
+            assert np.array_equal(got, want), (case, what, name)
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("maxshape", [(None, 3), (3, None), (None, None), (70_000, 3), (80_000, 7)])
+def test_indexes_of_many_pages(tmp_path, maxshape, filtered):
+    """Arrays so large that their index has pages, of which some were never written."""
+    long_axis = 1 if maxshape[0] == 3 else 0
+    shape = (3, 70_000) if long_axis else (70_000, 3)
+    chunks = (3, 1) if long_axis else (1, 3)
+    source = str(tmp_path / "a.h5")
+    rng = np.random.default_rng(1)
+    with h5py.File(source, "w", libver=("v110", "v110")) as f:
+        v = f.create_dataset(
+            "v", shape, "u1", chunks=chunks, maxshape=maxshape, fillvalue=9, compression=1 if filtered else None
+        )
+        for start in (0, 100, 1023, 1500, 5000, 16_000, 33_333, 60_000, 69_900):
+            part = rng.integers(0, 200, (3, 90) if long_axis else (90, 3), "u1")
+            if long_axis:
+                v[:, start : start + 90] = part
+            else:
+                v[start : start + 90] = part
+    ((_, got, want),) = read_all(source, tmp_path)
+    assert np.array_equal(got, want)
+
+
+def test_every_page_written(tmp_path):
+    source = str(tmp_path / "a.h5")
+    with h5py.File(source, "w", libver=("v110", "v110")) as f:
+        for name, maxshape in (("extensible", (None,)), ("fixed", (90_000,))):
+            f.create_dataset(name, data=np.arange(90_000, dtype="<u4"), chunks=(1,), maxshape=maxshape)
+    for name, got, want in read_all(source, tmp_path):
+        assert np.array_equal(got, want), name
