@@ -136,6 +136,30 @@ def test_slices(tmp_path):
             gdal.Open(name + bad)
 
 
+def test_slices_by_value(tmp_path):
+    store = refs_of(tmp_path, {"v": ("time", "lat", "lon")})
+    name = f'MDIMREFS:"{store}":/v'
+    for value in ("time=2000-01-02", "time=2000-01-02T00:00", "time=2000-01-02T00:00:00:", "time=1", "/time=1.0", "1"):
+        dataset = gdal.Open(f"{name}:{value}".rstrip(":"))
+        assert np.array_equal(dataset.ReadAsArray(), CUBE[1, ::-1]), value
+    # Any dimension, in any order, with indices for the first that are left.
+    assert np.array_equal(gdal.Open(f"{name}:lat=-5").ReadAsArray(), CUBE[:, 1])
+    assert np.array_equal(gdal.Open(f"{name}:lon=25:time=2000-01-03").ReadAsArray(), CUBE[2, :, 2:3].T)
+    assert np.array_equal(gdal.Open(f"{name}:lat=15:2").ReadAsArray(), CUBE[2, 3][None])
+    for value, word in (
+        ("time=2000-01-04", "no such time"),
+        ("time=2000-01", "3 such times"),
+        ("time=2000-02-30", "calendar"),
+        ("time=yesterday", "not a number"),
+        ("lat=-4", "nearest is -5"),
+        ("depth=3", "time, lat, lon"),
+        ("time=0:time=1", "once"),
+        ("time=0:0:0:0", "more dimensions"),
+    ):
+        with pytest.raises(RuntimeError, match=word):
+            gdal.Open(f"{name}:{value}")
+
+
 def test_windows_and_resampling(tmp_path):
     values = (np.arange(200 * 300) % 1000).astype("i2").reshape(200, 300)
     with h5py.File(tmp_path / "s.h5", "w") as f:

@@ -144,8 +144,8 @@ bool RunsNorth(const GDALDimension &rows)
            ends[0] < ends[1];
 }
 
-// One array as bands: the last two dimensions are y and x, north up; `indices`
-// fixes the first dimensions.
+// One array as bands: the last two dimensions that `indices` (UINT64_MAX: none)
+// leaves are y and x, north up.
 GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
                        const std::vector<uint64_t> &indices)
 {
@@ -156,38 +156,32 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
         CPLError(CE_Failure, CPLE_AppDefined, "%s", info.error.c_str());
         return nullptr;
     }
-    if (info.isString || rank < indices.size() || rank - indices.size() < 1)
+    const auto isFixed = [&indices](size_t a)
+    { return a < indices.size() && indices[a] != UINT64_MAX; };
+    size_t left = rank;
+    for (size_t a = 0; a < rank; ++a)
+        left -= isFixed(a) ? 1 : 0;
+    if (info.isString || left < 1)
     {
         CPLError(
             CE_Failure, CPLE_AppDefined,
             "MDIMREFS: array %s of %d dimensions can't be shown as bands%s",
             info.fullName.c_str(), static_cast<int>(rank),
-            indices.empty() ? "" : " with these indices");
+            left < rank ? " with these indices" : "");
         return nullptr;
     }
     GUInt64 bands = 1;
     std::string view = "[";
+    size_t open = 0;
     for (size_t a = 0; a < rank; ++a)
     {
         const GUInt64 size = store->dimensions[info.dimensions[a]].size;
-        if (a < indices.size())
-        {
-            if (indices[a] >= size)
-            {
-                CPLError(CE_Failure, CPLE_AppDefined,
-                         "MDIMREFS: index " CPL_FRMT_GUIB
-                         " is outside dimension %s of " CPL_FRMT_GUIB,
-                         static_cast<GUIntBig>(indices[a]),
-                         store->dimensions[info.dimensions[a]].fullName.c_str(),
-                         static_cast<GUIntBig>(size));
-                return nullptr;
-            }
+        if (isFixed(a))
             view += std::to_string(indices[a]);
-        }
         else
         {
             view += ":";
-            if (a + 2 < rank)
+            if (++open + 2 <= left)
                 bands = size != 0 && bands > MAX_BANDS / size ? MAX_BANDS + 1
                                                               : bands * size;
         }
@@ -203,11 +197,10 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
         return nullptr;
     }
     std::shared_ptr<GDALMDArray> array = store->GetArray(number);
-    if (!indices.empty())
+    if (left < rank)
         array = array->GetView(view);
     if (!array)
         return nullptr;
-    const size_t left = array->GetDimensionCount();
     if (left == 1)
         return array->AsClassicDataset(0, 0, store->RootGroup());
     if (RunsNorth(*array->GetDimensions()[left - 2]))

@@ -48,9 +48,10 @@ extern "C"
     /** All metadata, as JSON (see src/plugin/describe.rs). */
     char *mr_describe(const MrStore *store, char **error);
 
-    /** Finds the array and the indices of a name like `/sst:29:0`: returns the
-     * array's number, or -1. `indices` has room for 32; `count` gets how many
-     * there are. */
+    /** Finds the array and the indices of a name like `/sst:29:0` or
+     * `/sst:time=2000-01-31`: returns the array's number, or -1. `indices` has
+     * room for 32 and gets the index of each dimension, or UINT64_MAX; `count`
+     * gets how many dimensions there are. */
     int mr_select(const MrStore *store, const char *name, uint64_t *indices,
                   size_t *count, char **error);
 

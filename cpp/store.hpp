@@ -98,8 +98,8 @@ class OpenStore : public std::enable_shared_from_this<OpenStore>
     std::shared_ptr<GDALMDArray> GetArray(size_t number);
     std::shared_ptr<GDALDimension> GetDimension(size_t number);
 
-    // The array and indices of a name like /sst:29:0; -1 (and an error) if
-    // there is none.
+    // The array of a name like /sst:29:0, and the index of each dimension or
+    // UINT64_MAX; -1 (and an error) if there is none.
     int Select(const std::string &name, std::vector<uint64_t> &indices) const;
 
     // Whether dimensions are labelled by values with scale and offset applied,

@@ -2,6 +2,7 @@
 
 use super::ffi::{self, MrRawChunk};
 use super::guard::{from_c, guard, to_c};
+use super::select::{self, Selection};
 use super::thread_config::{Call, ThreadConfig};
 use super::vsi_reader::VsiOpener;
 use super::{commands, describe, names};
@@ -214,9 +215,13 @@ unsafe extern "C" fn mr_select(
     // SAFETY: a handle, a text and places of the caller; `indices` has room for 32.
     unsafe {
         guard(error, -1, || {
-            let (array, list) = names::select(reader(store)?.store(), &from_c(name).unwrap_or_default())?;
-            for (i, index) in list.iter().take(32).enumerate() {
-                *indices.add(i) = *index;
+            let (reader, _call) = reading(store)?;
+            let Selection { array, indices: list } = select::select(reader, &from_c(name).unwrap_or_default())?;
+            if list.len() > 32 {
+                return Err(Error::Invalid("an array has more than 32 dimensions".into()));
+            }
+            for (i, index) in list.iter().enumerate() {
+                *indices.add(i) = index.unwrap_or(u64::MAX);
             }
             *count = list.len();
             c_int::try_from(array).map_err(|_| Error::Invalid("there are too many arrays".into()))

@@ -7,6 +7,7 @@ mod exports;
 mod guard;
 mod layers;
 mod names;
+mod select;
 mod thread_config;
 mod vsi_reader;
 

@@ -1,6 +1,5 @@
-//! Names to open: `MDIMREFS:store.sqlite`, `MDIMREFS:"path":/array:29:0`.
+//! Names to open: `MDIMREFS:store.sqlite`, `MDIMREFS:"path":/array:29:0`; see `select.rs` for what follows the path.
 
-use crate::store::Store;
 use crate::{Error, Result};
 
 const PREFIX: &str = "MDIMREFS:";
@@ -47,45 +46,6 @@ pub fn split(name: &str, exists: &dyn Fn(&str) -> bool) -> Result<(String, Strin
     match splits.into_iter().find(|at| exists(&body[..*at])) {
         Some(at) => Ok((body[..at].to_owned(), body[at + 1..].to_owned())),
         None => Ok((body.to_owned(), String::new())),
-    }
-}
-
-/// The array that `name` means (the longest that fits), and the indices after it.
-///
-/// # Errors
-/// [`Error::Invalid`] if there is none, or what follows is not indices.
-pub fn select(store: &Store, name: &str) -> Result<(usize, Vec<u64>)> {
-    let name = name.strip_prefix('/').unwrap_or(name);
-    let fits = |array: &str| name.strip_prefix(array).filter(|rest| rest.is_empty() || rest.starts_with(':'));
-    let found = store
-        .arrays()
-        .iter()
-        .enumerate()
-        .filter_map(|(i, a)| Some((a.name.len(), i, fits(&a.name)?)))
-        .max_by_key(|(length, ..)| *length);
-    let Some((_, array, rest)) = found else {
-        if let Some((_, why)) = store.broken().iter().find(|(n, _)| fits(n).is_some()) {
-            return Err(Error::Unsupported { path: store.path().into(), array: name.into(), what: why.clone() });
-        }
-        let list: Vec<String> = store.arrays().iter().map(|a| format!("/{}", a.name)).collect();
-        return Err(Error::Invalid(format!(
-            "{}: there is no array \"/{name}\"; there are: {}",
-            store.path(),
-            list.join(", ")
-        )));
-    };
-    let indices: Option<Vec<u64>> = match rest.strip_prefix(':') {
-        None => Some(Vec::new()),
-        Some(list) => list.split(':').map(|i| i.parse().ok()).collect(),
-    };
-    let rank = store.arrays()[array].dims.len();
-    match indices {
-        Some(indices) if indices.len() <= rank && indices.len() <= 32 => Ok((array, indices)),
-        _ => Err(Error::Invalid(format!(
-            "{}: \"{rest}\" after the array \"/{}\" of {rank} dimensions is not a list of indices like :0 or :0:1",
-            store.path(),
-            store.arrays()[array].name
-        ))),
     }
 }
 
