@@ -186,6 +186,10 @@ impl<'a> Walk<'a> {
                 (UNDEFINED, false) => return Err(self.damaged("a chunk index (more than one unlimited dimension)")),
                 (max, false) => max,
             };
+            // A largest length below the present one is damage.
+            if length < self.chunked.shape[*axis] {
+                return Err(self.damaged("a chunk index"));
+            }
             counts.push(length.div_ceil(self.chunked.chunks[*axis]));
         }
         Ok(Order { shape: self.chunked.shape, chunks: self.chunked.chunks, axes, counts })
