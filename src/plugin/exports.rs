@@ -130,12 +130,9 @@ unsafe extern "C" fn mr_open(
                 list.extend(from_c(*at));
                 at = at.add(1);
             }
-            let (open, read) = parse_options(&list)?;
+            let (mut open, read) = parse_options(&list)?;
             if path.starts_with("/vsi") {
-                return Err(Error::Store {
-                    path,
-                    what: "a store is opened from a local file: copy it (its sources may stay where they are)".into(),
-                });
+                open.vfs = Some(super::vfs::register()?);
             }
             let store = Arc::new(Store::open(&path, &open)?);
             let opener = VsiOpener::default();

@@ -9,6 +9,7 @@ mod layers;
 mod names;
 mod select;
 mod thread_config;
+mod vfs;
 mod vsi_reader;
 
 /// The seam's declarations, made from `cpp/mdimrefs_ffi.h`.

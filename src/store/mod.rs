@@ -65,6 +65,8 @@ pub struct Source {
 pub struct OpenOptions {
     /// Remap target; None: `meta.target` if there is one.
     pub target: Option<String>,
+    /// SQLite's VFS to open the store by, where it is not a file of this machine.
+    pub vfs: Option<&'static str>,
 }
 
 /// Whether a file that begins with `head` (100 bytes) is a store that this project wrote.

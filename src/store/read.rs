@@ -17,7 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 #[derive(Debug)]
 pub struct Store {
     path: String,
+    absolute: String,
     folder: String,
+    vfs: Option<&'static str>,
     db: Mutex<Session>,
     arrays: Vec<ArrayDesc>,
     lookups: Vec<OnceLock<Result<Lookup, String>>>,
@@ -84,10 +86,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-pub(super) fn connect(path: &str) -> rusqlite::Result<Connection> {
+pub(super) fn connect(path: &str, vfs: Option<&str>) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = |name: &str, flags| -> rusqlite::Result<Connection> {
-        let db = Connection::open_with_flags(name, flags)?;
+        let db = match vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(name, flags, vfs)?,
+            None => Connection::open_with_flags(name, flags)?,
+        };
         db.busy_timeout(std::time::Duration::from_secs(5))?;
         db.set_prepared_statement_cache_capacity(64);
         // The file may come from anyone: what is in its schema is not trusted.
@@ -120,15 +125,18 @@ impl Store {
     /// # Errors
     /// [`Error::Store`], [`Error::Sqlite`]: not a store, another major format, an unknown target.
     pub fn open(path: &str, options: &OpenOptions) -> Result<Store> {
-        let absolute = std::path::absolute(path)
-            .ok()
-            .and_then(|p| p.into_os_string().into_string().ok())
-            .ok_or_else(|| store_error(path, "its name can't be made absolute"))?;
-        if !Path::new(&absolute).is_file() {
+        let absolute = match options.vfs {
+            Some(_) => path.to_owned(),
+            None => std::path::absolute(path)
+                .ok()
+                .and_then(|p| p.into_os_string().into_string().ok())
+                .ok_or_else(|| store_error(path, "its name can't be made absolute"))?,
+        };
+        if options.vfs.is_none() && !Path::new(&absolute).is_file() {
             return Err(store_error(path, "there is no such file"));
         }
         let folder = absolute.rsplit_once('/').map_or(String::new(), |(f, _)| f.to_owned());
-        let db = connect(&absolute).map_err(sqlite(path))?;
+        let db = connect(&absolute, options.vfs).map_err(sqlite(path))?;
         let meta = read_meta(&db).map_err(|e| match e {
             rusqlite::Error::SqliteFailure(f, _) if f.code == rusqlite::ErrorCode::NotADatabase => {
                 store_error(path, "is not an SQLite file")
@@ -164,7 +172,9 @@ impl Store {
             read_groups(&types, meta.get("attrs").map(String::as_str), meta.get("groups").map(String::as_str));
         Ok(Store {
             path: path.to_owned(),
+            absolute,
             folder,
+            vfs: options.vfs,
             db: Mutex::new(Session { db: std::mem::ManuallyDrop::new(db), process: std::process::id() }),
             lookups: arrays.iter().map(|_| OnceLock::new()).collect(),
             arrays,
@@ -178,12 +188,16 @@ impl Store {
         })
     }
 
+    /// A new connection.
+    pub(super) fn connect(&self) -> Result<Connection> {
+        connect(&self.absolute, self.vfs).map_err(sqlite(&self.path))
+    }
+
     /// Runs `f` with a connection of this process.
     fn with<T>(&self, f: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let mut session = lock(&self.db);
         if session.process != std::process::id() {
-            let absolute = format!("{}/{}", self.folder, self.path.rsplit('/').next().unwrap_or_default());
-            let db = connect(&absolute).map_err(sqlite(&self.path))?;
+            let db = self.connect()?;
             *session = Session { db: std::mem::ManuallyDrop::new(db), process: std::process::id() };
         }
         f(&session.db)

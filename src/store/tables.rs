@@ -3,7 +3,7 @@
 //! Chunks do not come from the SQL view: the plan is walked box by box, and each box is one look-up in the chunk table.
 
 use super::names::quote;
-use super::read::{Lookup, Store, connect};
+use super::read::{Lookup, Store};
 use super::rows::{columns, sqlite};
 use super::view_name;
 use crate::model::Storage;
@@ -131,18 +131,12 @@ impl Store {
         Ok(tables)
     }
 
-    /// A connection of its own, for a listing that goes on while others read.
-    fn connect(&self) -> Result<Connection> {
-        let absolute = std::path::absolute(self.path())
-            .map_err(|e| Error::Store { path: self.path().to_owned(), what: e.to_string() })?;
-        connect(&absolute.to_string_lossy()).map_err(sqlite(self.path()))
-    }
-
     /// Lists the rows of a table; of chunks, those with keys in `range`.
     ///
     /// # Errors
     /// [`Error::Store`] for rows that break the format, [`Error::Sqlite`]; whatever `sink` returns.
     pub fn each_row(&self, table: &Table, range: Option<&KeyRange>, sink: &mut RowSink<'_>) -> Result<()> {
+        // A connection of its own: others go on reading.
         let db = self.connect()?;
         match table.array {
             Some(array) => self.each_chunk(&db, array, range, sink),

@@ -351,17 +351,17 @@ impl<'a> Walk<'a> {
                 break;
             }
             // Data blocks of the first super blocks hang directly on the index block.
-            let (addresses, bitmaps, bitmap_bytes);
+            let (addresses, bitmaps);
             if number < direct_supers {
                 addresses = (0..blocks).map(|_| c.address(o)).collect::<Option<Vec<_>>>().ok_or_else(damaged)?;
-                (bitmaps, bitmap_bytes) = (Vec::new(), 0);
+                bitmaps = Vec::new();
             } else {
                 let at = c.address(o).ok_or_else(damaged)?;
                 if at == UNDEFINED {
                     first = first.saturating_add(blocks.saturating_mul(elements));
                     continue;
                 }
-                bitmap_bytes = if elements > page { elements.div_ceil(page).div_ceil(8) } else { 0 };
+                let bitmap_bytes = if elements > page { elements.div_ceil(page).div_ceil(8) } else { 0 };
                 let length = blocks.checked_mul(bitmap_bytes + o as u64).and_then(|n| n.checked_add(block_prefix));
                 let length = length.filter(|n| *n <= file.available(at)).ok_or_else(damaged)?;
                 let bytes = file.read(at, length as usize)?;
