@@ -131,11 +131,6 @@ def test_another_format_is_refused_by_name(tmp_path, foreign_store, version):
     assert "foreign.sqlite" in message and version in message
 
 
-@pytest.mark.parametrize("form", ["/vsicurl/http://127.0.0.1:9/s.sqlite", "/vsimem/s.sqlite", "/vsizip/a.zip/s.sqlite"])
-def test_a_store_elsewhere_is_refused_clearly(form):
-    assert "local" in fails(f"MDIMREFS:{form}", gdal.OF_MULTIDIM_RASTER)
-
-
 @pytest.mark.parametrize(
     "name",
     [

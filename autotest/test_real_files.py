@@ -59,7 +59,11 @@ def strings(values):
 @pytest.mark.parametrize("name", FILES)
 def test_equals_h5py(tmp_path, name, errors):
     source, store = os.path.join(REAL, name), str(tmp_path / "s.sqlite")
-    with h5py.File(source) as f:
+    try:
+        f = h5py.File(source)
+    except OSError as error:
+        pytest.skip(f"libhdf5 rejects it: {error}")
+    with f:
         want = {n.replace("_nc4_non_coord_", ""): d for n, d in datasets(f).items() if not is_dimension_alone(d)}
         if not want:
             return
@@ -75,6 +79,8 @@ def test_equals_h5py(tmp_path, name, errors):
             assert array_name in arrays
             array = root.OpenMDArrayFromFullname("/" + array_name)
             values = dataset[()]
+            if dataset.attrs.get("_Unsigned") in (b"true", "true"):
+                values = values.view(values.dtype.str.replace("i", "u"))
             if array.GetDataType().GetClass() == gdal.GEDTC_STRING:
                 got = array.Read() if 0 not in np.shape(values) else []
                 assert strings(got) == strings(values), array_name
