@@ -36,7 +36,7 @@ def test_registered_once():
     names = [gdal.GetDriver(i).ShortName for i in range(gdal.GetDriverCount())]
     assert names.count("MDIMREFS") == 1
     driver = gdal.GetDriverByName("MDIMREFS")
-    for item in ("DCAP_RASTER", "DCAP_MULTIDIM_RASTER", "DCAP_OPEN", "DMD_SUBDATASETS"):
+    for item in ("DCAP_RASTER", "DCAP_MULTIDIM_RASTER", "DCAP_OPEN", "DCAP_VIRTUALIO", "DMD_SUBDATASETS"):
         assert driver.GetMetadataItem(item) == "YES", item
     # It writes nothing.
     for item in ("DCAP_CREATE", "DCAP_CREATECOPY"):
@@ -129,6 +129,23 @@ def test_another_format_is_refused_by_name(tmp_path, foreign_store, version):
         db.execute("UPDATE meta SET value = ? WHERE key = 'format_version'", [version])
     message = fails(f"MDIMREFS:{foreign_store}", gdal.OF_MULTIDIM_RASTER)
     assert "foreign.sqlite" in message and version in message
+
+
+def test_a_store_in_a_virtual_file_system(store):
+    with open(store, "rb") as f:
+        gdal.FileFromMemBuffer("/vsimem/folder/s.sqlite", f.read())
+    try:
+        path = "/vsimem/folder/s.sqlite"
+        for name in (f"MDIMREFS:{path}:/v", f'MDIMREFS:"{path}":/v', f"MDIMREFS:{path}:/v:0"):
+            assert gdal.Open(name).RasterXSize == 4
+        for name in (path, f"MDIMREFS:{path}"):
+            assert open_root(name).OpenMDArray("v").ReadAsArray().tolist() == np.arange(12).reshape(3, 4).tolist()
+    finally:
+        gdal.Unlink("/vsimem/folder/s.sqlite")
+    for path in ("/vsimem/folder/s.sqlite", "/vsizip/absent.zip/s.sqlite", "/vsicurl/http://127.0.0.1:9/s.sqlite"):
+        for name in (f"MDIMREFS:{path}", f"MDIMREFS:{path}:/v"):
+            with gdal.quiet_errors():
+                assert path in fails(name, gdal.OF_MULTIDIM_RASTER)
 
 
 @pytest.mark.parametrize(

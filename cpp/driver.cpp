@@ -77,6 +77,7 @@ void Register()
     driver->SetMetadataItem(GDAL_DMD_SUPPORTED_SQL_DIALECTS,
                             "NATIVE OGRSQL SQLITE");
     driver->SetMetadataItem(GDAL_DCAP_OPEN, "YES");
+    driver->SetMetadataItem(GDAL_DCAP_VIRTUALIO, "YES");
     driver->SetMetadataItem(GDAL_DMD_CONNECTION_PREFIX, PREFIX);
     driver->SetMetadataItem(GDAL_DMD_SUBDATASETS, "YES");
     driver->SetMetadataItem(GDAL_DMD_OPENOPTIONLIST, OPEN_OPTIONS);

@@ -6,6 +6,7 @@ use super::select::{self, Selection};
 use super::thread_config::{Call, ThreadConfig};
 use super::vsi_reader::VsiOpener;
 use super::{commands, describe, names};
+use crate::io::Opener;
 use crate::ops::parse_size;
 use crate::read::{MissingSource, RawChunk, ReadOptions, Reader, Verify};
 use crate::store::{OpenOptions, Store};
@@ -60,7 +61,13 @@ unsafe extern "C" fn mr_split_name(
     unsafe {
         guard(error, false, || {
             let name = from_c(name).unwrap_or_default();
-            let (p, r) = names::split(&name, &|p| std::path::Path::new(p).is_file())?;
+            let opener = VsiOpener::default();
+            let _call = opener.config.enter();
+            let is_file = |path: &str| match path.starts_with("/vsi") {
+                true => opener.stat(path).is_ok(),
+                false => std::path::Path::new(path).is_file(),
+            };
+            let (p, r) = names::split(&name, &is_file)?;
             *path = to_c(&p);
             *rest = to_c(&r);
             Ok(true)

@@ -38,11 +38,13 @@ pub fn split(name: &str, exists: &dyn Fn(&str) -> bool) -> Result<(String, Strin
     if body.is_empty() {
         return Err(Error::Invalid(format!("{name}: the path of the store is missing")));
     }
-    if exists(body) {
+    // `://` is of an address.
+    let splits = body.match_indices(":/").map(|(at, _)| at).filter(|at| !body[at + 1..].starts_with("//"));
+    let mut splits: Vec<usize> = splits.collect();
+    splits.reverse();
+    if splits.is_empty() || exists(body) {
         return Ok((body.to_owned(), String::new()));
     }
-    let mut splits: Vec<usize> = body.match_indices(":/").map(|(at, _)| at).collect();
-    splits.reverse();
     match splits.into_iter().find(|at| exists(&body[..*at])) {
         Some(at) => Ok((body[..at].to_owned(), body[at + 1..].to_owned())),
         None => Ok((body.to_owned(), String::new())),
@@ -55,7 +57,8 @@ mod tests {
 
     #[test]
     fn splitting() {
-        let files = ["a.sqlite", "/x y/s.sqlite", "p:with:colons.refs", "a:/b/c"];
+        let remote = "/vsicurl/http://h:80/s.sqlite";
+        let files = ["a.sqlite", "/x y/s.sqlite", "p:with:colons.refs", "a:/b/c", remote];
         let exists = |p: &str| files.contains(&p);
         let of = |name: &str| split(name, &exists).map_err(|e| e.to_string());
         let ok = |path: &str, rest: &str| Ok((path.to_owned(), rest.to_owned()));
@@ -67,6 +70,11 @@ mod tests {
         assert_eq!(of("MDIMREFS:a:/b/c"), ok("a:/b/c", ""));
         assert_eq!(of("MDIMREFS:\"a\\\"b\":/VAR:NAME"), ok("a\"b", "/VAR:NAME"));
         assert_eq!(of("MDIMREFS:nowhere:/x"), ok("nowhere:/x", ""));
+        assert_eq!(of(&format!("MDIMREFS:{remote}")), ok(remote, ""));
+        assert_eq!(of(&format!("MDIMREFS:{remote}:/sst:0")), ok(remote, "/sst:0"));
+        // Nothing to split: nobody is asked.
+        let asked = |_: &str| panic!("asked");
+        assert!(split(&format!("MDIMREFS:{remote}"), &asked).is_ok());
         assert!(of("MDIMREFS:\"a").is_err());
         assert!(of("MDIMREFS:\"a\"b").is_err());
         assert!(of("MDIMREFS:").is_err());
