@@ -506,7 +506,8 @@ def test_a_projected_srs(tmp_path):
 
 
 # Folders whose files GDAL's netCDF driver reads without aborting the process.
-REAL = ["oisst21", "myoisst", "stars", "tidync", "ncmeta", "concise", "glmtools", "rasterio", "xarray-data", "argopy"]
+REAL = """argopy concise glmtools hidefix hoss intake-esm iris-sample-data l2ss-py MDAL myoisst ncmeta oisst21 rasterio
+stars stitchee tidync titiler uxarray xarray-data""".split()
 
 
 @pytest.mark.parametrize("folder", REAL)
