@@ -206,9 +206,36 @@ def test_row_53_calendars(tmp_path):
     assert time.GetAttribute("calendar").Read() == "noleap"
 
 
+def test_row_56_coordinates_of_one_grid(tmp_path):
+    a = make(tmp_path / "a.nc", [0], D, 1, lat=[10.0, 20.0])
+    join(tmp_path, a, make(tmp_path / "b.nc", [1], D, 2))
+    # The second file is written again, with a coordinate that was computed in another way.
+    make(tmp_path / "b.nc", [1], D, 2, lat=[10.0, 20.000001])
+    get_refs(tmp_path / "m.vrt", tmp_path / "near.sqlite")
+    root = open_root(tmp_path / "near.sqlite")
+    assert root.OpenMDArray("lat").ReadAsArray().tolist() == [10, 20]
+    assert root.OpenMDArray("v").ReadAsArray().shape == (2, 2, 3)
+    make(tmp_path / "b.nc", [1], D, 2, lat=[10.0, 20.0001])
+    with pytest.raises(RuntimeError, match="lat.*20.0001.*20"):
+        get_refs(tmp_path / "m.vrt", tmp_path / "again.sqlite")
+
+
+def test_row_58_an_array_that_is_not_there(tmp_path):
+    store = tmp_path / "s.sqlite"
+    get_refs(make(tmp_path / "a.nc", [0], D), store)
+    with pytest.raises(RuntimeError, match='no array "/nothing"; there are: /v, /lat'):
+        gdal.OpenEx(f'MDIMREFS:"{store}":/nothing', gdal.OF_MULTIDIM_RASTER)
+    with pytest.raises(RuntimeError, match="nothing"):
+        open_root(store).OpenMDArray("nothing")
+    with h5py.File(tmp_path / "none.h5", "w") as f:
+        f.create_group("g")
+    with pytest.raises(RuntimeError, match="none.h5.*no array"):
+        get_refs(tmp_path / "none.h5", tmp_path / "none.sqlite")
+
+
 def test_coordinates_that_differ(tmp_path):
     a = make(tmp_path / "a.nc", [0], D, 1, lat=[10.0, 20.0])
-    b = make(tmp_path / "b.nc", [1], D, 2, lat=[10.0, 20.0000001])
+    b = make(tmp_path / "b.nc", [1], D, 2, lat=[10.0, 20.1])
     try:
         store = join(tmp_path, a, b)
     except RuntimeError as error:

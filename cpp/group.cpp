@@ -84,7 +84,7 @@ class Group final : public GDALGroup
                                std::shared_ptr<GDALMDArray>());
             }
         }
-        // Silent: GDAL looks for arrays in several places.
+        // Silent: GDAL looks in several groups, and takes an error for one.
         return nullptr;
     }
 

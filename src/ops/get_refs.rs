@@ -532,6 +532,9 @@ impl Job<'_, '_> {
                 }
             }
         }
+        if facts.arrays.is_empty() && facts.coords.is_empty() && self.names.len() == 1 {
+            return Err(Error::Plan(format!("{source}: it has no array that can be carried")));
+        }
         if let Mode::One(builder) = &mut self.mode {
             let mosaic = identity(source, &facts);
             *builder = Some(Box::new(Builder::new(mosaic, &self.selection)?));
