@@ -28,15 +28,16 @@ pub struct RawAttribute {
 /// Values of one attribute, at most; what is longer is left out.
 const MAX_VALUES: u64 = 1 << 20;
 
-/// All attributes of an object, in the order they are stored.
+/// All attributes of an object: in the order they were made, where the file keeps it; else those in the header in its
+/// order, those in a heap by name.
 ///
 /// # Errors
 /// [`crate::Error::Format`] if they are damaged.
 pub fn read(file: &File, messages: &[Message]) -> Result<Vec<RawAttribute>> {
-    let mut attributes = Vec::new();
+    let (mut attributes, mut compact) = (Vec::new(), Vec::new());
     for message in messages {
         match message.kind {
-            kind::ATTRIBUTE => attributes.push(parse(file, &message.data)?),
+            kind::ATTRIBUTE => compact.push((message.order, parse(file, &message.data)?)),
             kind::ATTRIBUTE_INFO => {
                 let mut c = Cursor::new(&message.data);
                 let place = (|| {
@@ -50,7 +51,7 @@ pub fn read(file: &File, messages: &[Message]) -> Result<Vec<RawAttribute>> {
                     continue;
                 }
                 let heap = FractalHeap::open(file, heap)?;
-                let mut dense = Vec::new();
+                let mut dense: Vec<(u32, RawAttribute)> = Vec::new();
                 btree_v2::records(file, tree, &mut |record| {
                     let mut c = Cursor::new(record);
                     let fields = (|| Some((c.take(8)?, c.byte()?, c.u32()?)))();
@@ -66,12 +67,15 @@ pub fn read(file: &File, messages: &[Message]) -> Result<Vec<RawAttribute>> {
                     dense.push((order, parse(file, &data)?));
                     Ok(())
                 })?;
-                dense.sort_by_key(|(order, _)| *order);
+                // Without an order all have the same number, and the tree is sorted by a hash.
+                dense.sort_by(|(a, x), (b, y)| a.cmp(b).then_with(|| x.name.cmp(&y.name)));
                 attributes.extend(dense.into_iter().map(|(_, a)| a));
             }
             _ => {}
         }
     }
+    compact.sort_by_key(|(order, _)| *order);
+    attributes.extend(compact.into_iter().map(|(_, a)| a));
     Ok(attributes)
 }
 

@@ -22,7 +22,8 @@ pub fn records(file: &File, address: u64, sink: &mut dyn FnMut(&[u8]) -> Result<
         return Ok(());
     }
     let damaged = || file.damaged(address, "a version 2 B-tree");
-    let bytes = file.read(address, 4 + 1 + 1 + 4 + 2 + 2 + 2 + file.offset_size + 2 + file.length_size)?;
+    let length = 4 + 1 + 1 + 4 + 2 + 2 + 2 + file.offset_size + 2 + file.length_size;
+    let bytes = file.read_checked(address, length as u64, "a version 2 B-tree")?;
     let mut c = Cursor::new(&bytes);
     let parsed = (|| {
         c.expect(b"BTHD\0")?;
@@ -51,7 +52,7 @@ pub fn records(file: &File, address: u64, sink: &mut dyn FnMut(&[u8]) -> Result<
         total = (max_records + 1).saturating_mul(total).saturating_add(max_records);
         levels.push(Level { max_records, total_bytes: bytes_for(total) });
     }
-    let mut walk = Walk { file, levels, count_bytes, node_size, record_size, budget: file.size() / 6 + 16 };
+    let mut walk = Walk { file, levels, count_bytes, node_size, record_size, budget: file.size() };
     walk.node(root, count, depth, sink)
 }
 
@@ -61,7 +62,7 @@ struct Walk<'a> {
     count_bytes: usize,
     node_size: u64,
     record_size: u64,
-    /// Nodes that can still be in the file: a tree with cycles ends.
+    /// Bytes of nodes that can still be in the file: a tree with cycles, or with one node many times, ends.
     budget: u64,
 }
 
@@ -75,7 +76,6 @@ impl Walk<'_> {
     ) -> Result<()> {
         let file = self.file;
         let damaged = || file.damaged(address, "a node of a version 2 B-tree");
-        self.budget = self.budget.checked_sub(1).ok_or_else(damaged)?;
         if count > self.levels[depth].max_records {
             return Err(damaged());
         }
@@ -88,7 +88,8 @@ impl Walk<'_> {
         if length as u64 > self.node_size {
             return Err(damaged());
         }
-        let bytes = file.read(address, length)?;
+        self.budget = self.budget.checked_sub(length as u64).ok_or_else(damaged)?;
+        let bytes = file.read_checked(address, length as u64, "a node of a version 2 B-tree")?;
         let mut c = Cursor::new(&bytes);
         c.expect(if depth == 0 { b"BTLF" } else { b"BTIN" }).ok_or_else(damaged)?;
         c.skip(2).ok_or_else(damaged)?;

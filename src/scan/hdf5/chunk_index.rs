@@ -4,6 +4,7 @@ use super::btree_v2;
 use super::file::{Cursor, File, UNDEFINED};
 use super::message::ChunkIndex;
 use crate::Result;
+use std::cell::Cell;
 
 /// What an index depends on.
 pub struct Chunked<'a> {
@@ -24,7 +25,7 @@ pub struct Chunked<'a> {
 /// Takes a chunk: its key, address, size in bytes, filter mask.
 pub type Sink<'a> = dyn FnMut(&[u64], u64, u64, u32) -> Result<()> + 'a;
 
-/// Calls `sink` for every chunk that has an address.
+/// Calls `sink` for every chunk that has an address; some may lie outside the present shape.
 ///
 /// # Errors
 /// [`crate::Error::Format`] where the index is damaged; whatever `sink` returns.
@@ -32,19 +33,19 @@ pub fn list(file: &File, index: &ChunkIndex, chunked: &Chunked<'_>, sink: &mut S
     if chunked.address == UNDEFINED || chunked.shape.contains(&0) {
         return Ok(());
     }
-    let walk = Walk { file, chunked, bytes: chunked.bytes() };
+    // What is read twice is short.
+    let walk = Walk { file, chunked, bytes: chunked.bytes(), budget: Cell::new(file.size().saturating_mul(2)) };
     match index {
         ChunkIndex::BTree1 => {
             let mut key = vec![0; chunked.shape.len()];
-            let mut budget = file.size() / 16 + 16;
-            walk.btree1(chunked.address, None, &mut key, &mut budget, sink)
+            walk.btree1(chunked.address, None, &mut key, sink)
         }
         ChunkIndex::Single(stored) => {
             let (size, mask) = stored.unwrap_or((walk.bytes, 0));
             sink(&vec![0; chunked.shape.len()], chunked.address, size, mask)
         }
         ChunkIndex::Implicit => {
-            let order = walk.order(None)?;
+            let mut order = walk.order(None)?;
             let total = order.total().ok_or_else(|| walk.damaged("an implicit chunk index"))?;
             if total.checked_mul(walk.bytes).is_none_or(|n| n > file.available(chunked.address)) {
                 return Err(walk.damaged("an implicit chunk index"));
@@ -65,31 +66,48 @@ impl Chunked<'_> {
 }
 
 /// Numbering of the chunks of an array index: row-major over the largest shape, with one axis moved to the front.
-struct Order<'a> {
-    shape: &'a [u64],
-    chunks: &'a [u64],
+struct Order {
     /// Axes, slowest first.
     axes: Vec<usize>,
     /// Chunks along each of `axes`.
     counts: Vec<u64>,
+    /// The key last reported.
+    key: Vec<u64>,
 }
 
-impl Order<'_> {
+impl Order {
     fn total(&self) -> Option<u64> {
         self.counts.iter().try_fold(1u64, |n, c| n.checked_mul(*c))
     }
 
-    /// Reports chunk number `number`, unless it lies outside the present shape.
-    fn emit(&self, number: u64, address: u64, size: u64, mask: u32, sink: &mut Sink<'_>) -> Result<()> {
-        let mut key = vec![0; self.axes.len()];
+    /// Reports chunk number `number`.
+    fn emit(&mut self, number: u64, address: u64, size: u64, mask: u32, sink: &mut Sink<'_>) -> Result<()> {
         let mut rest = number;
         for (axis, count) in self.axes.iter().zip(&self.counts).rev() {
             let slowest = *axis == self.axes[0];
-            (key[*axis], rest) = if slowest { (rest, 0) } else { (rest % count, rest / count) };
+            (self.key[*axis], rest) = if slowest { (rest, 0) } else { (rest % count, rest / count) };
         }
-        let inside = (0..key.len()).all(|a| key[a] < self.shape[a].div_ceil(self.chunks[a]));
-        if inside { sink(&key, address, size, mask) } else { Ok(()) }
+        sink(&self.key, address, size, mask)
     }
+}
+
+/// A data block of a fixed or extensible array.
+struct DataBlock<'a> {
+    signature: &'static [u8],
+    address: u64,
+    /// Bytes before the elements.
+    prefix: u64,
+    /// Bytes of an element.
+    size: usize,
+    /// Number of its first chunk.
+    first: u64,
+    /// Elements in it.
+    count: u64,
+    /// Elements of a page.
+    page: u64,
+    /// A bit for each page that was written, of this block from `first_bit` on.
+    written: &'a [u8],
+    first_bit: u64,
 }
 
 struct Walk<'a> {
@@ -97,24 +115,25 @@ struct Walk<'a> {
     chunked: &'a Chunked<'a>,
     /// Bytes of a chunk without filters.
     bytes: u64,
+    /// Bytes of the index that can still be in the file: one with cycles, or with one node many times, ends.
+    budget: Cell<u64>,
 }
 
-impl<'a> Walk<'a> {
+impl Walk<'_> {
     fn damaged(&self, structure: &str) -> crate::Error {
         self.file.damaged(self.chunked.address, structure)
     }
 
-    fn btree1(
-        &self,
-        address: u64,
-        level: Option<u8>,
-        key: &mut [u64],
-        budget: &mut u64,
-        sink: &mut Sink<'_>,
-    ) -> Result<()> {
+    /// Counts bytes of the index that are read.
+    fn spend(&self, bytes: u64) -> Result<()> {
+        let left = self.budget.get().checked_sub(bytes);
+        self.budget.set(left.ok_or_else(|| self.damaged("a chunk index (a part of it is listed twice)"))?);
+        Ok(())
+    }
+
+    fn btree1(&self, address: u64, level: Option<u8>, key: &mut [u64], sink: &mut Sink<'_>) -> Result<()> {
         let (file, rank) = (self.file, self.chunked.shape.len());
         let damaged = || file.damaged(address, "a version 1 B-tree of chunks");
-        *budget = budget.checked_sub(1).ok_or_else(damaged)?;
         let head = file.read(address, 8)?;
         let own_level = head[5];
         // Levels go down by one: no cycle.
@@ -124,6 +143,7 @@ impl<'a> Walk<'a> {
         let count = usize::from(u16::from_le_bytes([head[6], head[7]]));
         let start = 8 + 2 * file.offset_size;
         let entry = 8 + 8 * (rank + 1) + file.offset_size;
+        self.spend((start + count * entry) as u64)?;
         let bytes = file.read(address, start + count * entry)?;
         for entry in bytes[start..].chunks_exact(entry) {
             let mut c = Cursor::new(entry);
@@ -141,7 +161,7 @@ impl<'a> Walk<'a> {
             })();
             let (size, mask, child) = fields.ok_or_else(damaged)?;
             if own_level > 0 {
-                self.btree1(child, Some(own_level - 1), key, budget, sink)?;
+                self.btree1(child, Some(own_level - 1), key, sink)?;
             } else if child != UNDEFINED {
                 sink(key, child, size, mask)?;
             }
@@ -171,7 +191,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The order of chunks in an array index; `first` is the axis without a largest length, if there is one.
-    fn order(&self, first: Option<usize>) -> Result<Order<'a>> {
+    fn order(&self, first: Option<usize>) -> Result<Order> {
         let rank = self.chunked.shape.len();
         let mut axes: Vec<usize> = (0..rank).collect();
         if let Some(first) = first {
@@ -192,7 +212,7 @@ impl<'a> Walk<'a> {
             }
             counts.push(length.div_ceil(self.chunked.chunks[*axis]));
         }
-        Ok(Order { shape: self.chunked.shape, chunks: self.chunked.chunks, axes, counts })
+        Ok(Order { axes, counts, key: vec![0; rank] })
     }
 
     /// One element of an array index: address, size, mask; None for a chunk that was never written.
@@ -208,59 +228,49 @@ impl<'a> Walk<'a> {
         Some((address != UNDEFINED).then_some((address, stored, mask)))
     }
 
-    /// Elements `first ..` that lie one after the other at `address`.
-    fn elements(
-        &self,
-        order: &Order<'_>,
-        address: u64,
-        size: usize,
-        first: u64,
-        count: u64,
-        sink: &mut Sink<'_>,
-    ) -> Result<()> {
-        let damaged = || self.damaged("a chunk index");
-        let length =
-            count.checked_mul(size as u64).filter(|l| *l <= self.file.available(address)).ok_or_else(damaged)?;
-        let bytes = self.file.read(address, length as usize)?;
-        let mut c = Cursor::new(&bytes);
-        for i in 0..count {
-            if let Some((address, stored, mask)) = self.element(&mut c, size).ok_or_else(damaged)? {
-                order.emit(first + i, address, stored, mask, sink)?;
+    /// Elements `first ..` that lie one after the other in `bytes`.
+    fn elements(&self, order: &mut Order, bytes: &[u8], size: usize, first: u64, sink: &mut Sink<'_>) -> Result<()> {
+        for (number, element) in (first..).zip(bytes.chunks_exact(size)) {
+            let element = self.element(&mut Cursor::new(element), size);
+            if let Some((address, stored, mask)) = element.ok_or_else(|| self.damaged("a chunk index"))? {
+                order.emit(number, address, stored, mask, sink)?;
             }
         }
         Ok(())
     }
 
-    /// Elements of a data block, in pages of `page` if it has more, of which some may never have been written: `written`
-    /// has a bit for each page, from bit `first_bit` on.
-    #[allow(clippy::too_many_arguments)] // what a data block is
-    fn data_block(
-        &self,
-        order: &Order<'_>,
-        (address, prefix): (u64, u64),
-        size: usize,
-        first: u64,
-        count: u64,
-        page: u64,
-        (written, first_bit): (&[u8], u64),
-        sink: &mut Sink<'_>,
-    ) -> Result<()> {
+    /// A part of an array index, its checksum verified.
+    fn part(&self, address: u64, length: u64) -> Result<Vec<u8>> {
+        self.spend(length)?;
+        self.file.read_checked(address, length, "a part of a chunk index")
+    }
+
+    /// Elements of a data block, in pages if it has more than one page, of which some may never have been written.
+    fn data_block(&self, order: &mut Order, block: &DataBlock<'_>, sink: &mut Sink<'_>) -> Result<()> {
         let damaged = || self.damaged("a chunk index");
-        let start = address.checked_add(prefix).ok_or_else(damaged)?;
-        if count <= page {
-            return self.elements(order, start, size, first, count, sink);
+        let (size, count) = (block.size, block.count);
+        let bytes_of = |n: u64| n.checked_mul(size as u64).ok_or_else(damaged);
+        let paged = count > block.page;
+        let length = if paged { 0 } else { bytes_of(count)? };
+        let bytes = self.part(block.address, block.prefix.checked_add(length).ok_or_else(damaged)?)?;
+        if !bytes.starts_with(block.signature) {
+            return Err(damaged());
+        }
+        if !paged {
+            return self.elements(order, &bytes[block.prefix as usize..], size, block.first, sink);
         }
         // The prefix has its own checksum, and so has each page.
-        let page_bytes = page.checked_mul(size as u64).and_then(|b| b.checked_add(4)).ok_or_else(damaged)?;
-        for number in 0..count.div_ceil(page) {
-            let bit = first_bit + number;
-            let bits = written.get((bit / 8) as usize).ok_or_else(damaged)?;
+        let start = block.address.checked_add(block.prefix + 4).ok_or_else(damaged)?;
+        let page_bytes = bytes_of(block.page)?.checked_add(4).ok_or_else(damaged)?;
+        for number in 0..count.div_ceil(block.page) {
+            let bit = block.first_bit + number;
+            let bits = block.written.get((bit / 8) as usize).ok_or_else(damaged)?;
             if bits & (0x80 >> (bit % 8)) == 0 {
                 continue;
             }
-            let at = number.checked_mul(page_bytes).and_then(|b| b.checked_add(start + 4)).ok_or_else(damaged)?;
-            let n = page.min(count - number * page);
-            self.elements(order, at, size, first + number * page, n, sink)?;
+            let at = number.checked_mul(page_bytes).and_then(|b| b.checked_add(start)).ok_or_else(damaged)?;
+            let bytes = self.part(at, bytes_of(block.page.min(count - number * block.page))?)?;
+            self.elements(order, &bytes, size, block.first + number * block.page, sink)?;
         }
         Ok(())
     }
@@ -269,7 +279,7 @@ impl<'a> Walk<'a> {
         let file = self.file;
         let damaged = || self.damaged("a fixed array of chunks");
         let (o, l) = (file.offset_size, file.length_size);
-        let head = file.read(self.chunked.address, 4 + 4 + l + o)?;
+        let head = self.part(self.chunked.address, (4 + 4 + l + o) as u64)?;
         let mut c = Cursor::new(&head);
         let fields = (|| {
             c.expect(b"FAHD\0")?;
@@ -279,7 +289,10 @@ impl<'a> Walk<'a> {
         })();
         let (size, page_bits, count, block) = fields.ok_or_else(damaged)?;
         let page = 1u64.checked_shl(u32::from(page_bits)).filter(|p| *p > 0).ok_or_else(damaged)?;
-        let order = self.order(None)?;
+        let mut order = self.order(None)?;
+        if size < o {
+            return Err(damaged());
+        }
         if block == UNDEFINED {
             return Ok(());
         }
@@ -290,10 +303,18 @@ impl<'a> Walk<'a> {
         let pages = if count > page { count.div_ceil(page).div_ceil(8) } else { 0 };
         let prefix = 6 + o as u64 + pages;
         let bytes = file.read(block, prefix as usize)?;
-        if !bytes.starts_with(b"FADB\0") {
-            return Err(damaged());
-        }
-        self.data_block(&order, (block, prefix), size, 0, count, page, (&bytes[6 + o..], 0), sink)
+        let block = DataBlock {
+            signature: b"FADB\0",
+            address: block,
+            prefix,
+            size,
+            first: 0,
+            count,
+            page,
+            written: &bytes[6 + o..],
+            first_bit: 0,
+        };
+        self.data_block(&mut order, &block, sink)
     }
 
     fn extensible_array(&self, sink: &mut Sink<'_>) -> Result<()> {
@@ -301,8 +322,8 @@ impl<'a> Walk<'a> {
         let damaged = || self.damaged("an extensible array of chunks");
         let (o, l) = (file.offset_size, file.length_size);
         let unlimited = self.chunked.max.iter().position(|m| *m == UNDEFINED);
-        let order = self.order(Some(unlimited.ok_or_else(damaged)?))?;
-        let head = file.read(self.chunked.address, 12 + 6 * l + o)?;
+        let mut order = self.order(Some(unlimited.ok_or_else(damaged)?))?;
+        let head = self.part(self.chunked.address, (12 + 6 * l + o) as u64)?;
         let mut c = Cursor::new(&head);
         let fields = (|| {
             c.expect(b"EAHD\0")?;
@@ -331,7 +352,7 @@ impl<'a> Walk<'a> {
 
         let prefix = 6 + o;
         let rest = in_index as usize * size + (direct_blocks + super_blocks.saturating_sub(direct_supers)) as usize * o;
-        let bytes = file.read(index_block, prefix + rest)?;
+        let bytes = self.part(index_block, (prefix + rest) as u64)?;
         let mut c = Cursor::new(&bytes);
         c.expect(b"EAIB\0").ok_or_else(damaged)?;
         c.skip(prefix - 5).ok_or_else(damaged)?;
@@ -363,8 +384,7 @@ impl<'a> Walk<'a> {
                 }
                 let bitmap_bytes = if elements > page { elements.div_ceil(page).div_ceil(8) } else { 0 };
                 let length = blocks.checked_mul(bitmap_bytes + o as u64).and_then(|n| n.checked_add(block_prefix));
-                let length = length.filter(|n| *n <= file.available(at)).ok_or_else(damaged)?;
-                let bytes = file.read(at, length as usize)?;
+                let bytes = self.part(at, length.ok_or_else(damaged)?)?;
                 let mut s = Cursor::new(&bytes);
                 let parsed = (|| {
                     s.expect(b"EASB\0")?;
@@ -376,13 +396,19 @@ impl<'a> Walk<'a> {
             }
             for (i, address) in addresses.into_iter().enumerate() {
                 if address != UNDEFINED && first < total {
-                    let bytes = file.read(address, 5)?;
-                    if bytes != b"EADB\0" {
-                        return Err(damaged());
-                    }
-                    // The bits of all data blocks of a super block are one list, without gaps.
-                    let written = (bitmaps.as_slice(), i as u64 * elements.div_ceil(page));
-                    self.data_block(&order, (address, block_prefix), size, first, elements, page, written, sink)?;
+                    let block = DataBlock {
+                        signature: b"EADB\0",
+                        address,
+                        prefix: block_prefix,
+                        size,
+                        first,
+                        count: elements,
+                        page,
+                        // The bits of all data blocks of a super block are one list, without gaps.
+                        written: &bitmaps,
+                        first_bit: i as u64 * elements.div_ceil(page),
+                    };
+                    self.data_block(&mut order, &block, sink)?;
                 }
                 first = first.saturating_add(elements);
             }

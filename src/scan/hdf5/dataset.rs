@@ -1,6 +1,8 @@
 //! Datasets: what their headers say, as arrays that can be carried.
 
+use super::attribute;
 use super::file::{File, UNDEFINED};
+use super::global_heap::GlobalHeap;
 use super::header::{Message, kind};
 use super::message::{self, Dataspace, Datatype, Filter, Layout};
 use crate::model::{ByteOrder, CodecSpec, DType, Fill, Kind};
@@ -26,6 +28,8 @@ pub struct Dataset {
     pub filters: usize,
     /// Storage fill value.
     pub fill: Fill,
+    /// Bytes of an element that was never written; for variable-length strings a reference to a heap.
+    pub stored_fill: Vec<u8>,
     /// GDAL's block-info text.
     pub info: String,
 }
@@ -44,7 +48,7 @@ impl Dataset {
     ///
     /// # Errors
     /// [`Error::Format`] if it is damaged; [`Error::Unsupported`] if it can't be carried, saying why.
-    pub fn read(file: &File, name: &str, address: u64, messages: &[Message]) -> Result<Dataset> {
+    pub fn read(file: &File, heap: &mut GlobalHeap, name: &str, address: u64, messages: &[Message]) -> Result<Dataset> {
         let damaged = |what: &str| file.damaged(address, &format!("array \"{name}\": its {what}"));
         let unsupported =
             |what: String| Error::Unsupported { path: file.path().to_owned(), array: name.to_owned(), what };
@@ -57,6 +61,7 @@ impl Dataset {
         let layout = layout.ok_or_else(|| damaged("layout"))?;
         let dtype = match datatype {
             Datatype::Fixed(dtype) => dtype,
+            Datatype::VlenString if item != 8 + file.offset_size as u64 => return Err(damaged("datatype")),
             Datatype::VlenString => DType::new(Kind::VlenUtf8, 0, ByteOrder::NATIVE),
             Datatype::StringOfSize(n) => return Err(unsupported(format!("strings of {n} bytes are not supported"))),
             Datatype::Sequence { .. } => {
@@ -90,9 +95,24 @@ impl Dataset {
             return Err(damaged("chunk shape"));
         }
         let stored_codec = codec(&filters, item).map_err(unsupported)?;
-        let fill = read_fill(messages, &dtype).ok_or_else(|| damaged("fill value"))?;
+        let stored_fill = read_fill(messages, item).ok_or_else(|| damaged("fill value"))?;
+        let fill = match dtype.kind {
+            Kind::VlenUtf8 => Fill(Value::String(attribute::text(&heap.item(file, &stored_fill, 1)?))),
+            _ => Fill::from_bytes(&dtype, &stored_fill)?,
+        };
         let info = info(&filters, &dtype);
-        Ok(Dataset { space, dtype, item, layout, chunks, stored_codec, filters: filters.len(), fill, info })
+        Ok(Dataset {
+            space,
+            dtype,
+            item,
+            layout,
+            chunks,
+            stored_codec,
+            filters: filters.len(),
+            fill,
+            stored_fill,
+            info,
+        })
     }
 
     /// The shape.
@@ -154,16 +174,15 @@ fn info(filters: &[Filter], dtype: &DType) -> String {
     items.join("; ")
 }
 
-/// What a chunk that was never written reads as: zeros unless something else is set.
-fn read_fill(messages: &[Message], dtype: &DType) -> Option<Fill> {
-    if dtype.kind == Kind::VlenUtf8 {
-        return Some(Fill(Value::String(String::new())));
-    }
+/// What an element that was never written reads as, in `item` bytes: zeros unless something else is set.
+fn read_fill(messages: &[Message], item: u64) -> Option<Vec<u8>> {
     let bytes = match (find(messages, kind::FILL), find(messages, kind::OLD_FILL)) {
         (Some(data), _) => message::fill(data)?,
         (None, Some(data)) => message::old_fill(data)?,
         (None, None) => None,
     };
-    let bytes = bytes.unwrap_or_else(|| vec![0; dtype.size]);
-    Fill::from_bytes(dtype, &bytes).ok()
+    match bytes {
+        Some(bytes) => (bytes.len() as u64 == item).then_some(bytes),
+        None => Some(vec![0; usize::try_from(item).ok()?]),
+    }
 }

@@ -3,6 +3,7 @@
 //! Specification of all of this folder: "HDF5 File Format Specification", version 3 and 4,
 //! <https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html>.
 
+use super::checksum::lookup3;
 use crate::io::{BlockCache, ByteReader};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -128,6 +129,12 @@ impl File {
             _ => return Err(self.error(at, format!("superblock version {version} is not supported"))),
         };
         let parsed = parsed.ok_or_else(broken)?;
+        if version >= 2 {
+            let (checked, stored) = (&bytes[..c.at], c.u32().ok_or_else(broken)?);
+            if lookup3(checked) != stored {
+                return Err(self.error(at, "the superblock is damaged: its checksum is wrong"));
+            }
+        }
         if ![parsed.offset_size, parsed.length_size].iter().all(|s| matches!(s, 2 | 4 | 8)) {
             return Err(broken());
         }
@@ -181,6 +188,21 @@ impl File {
             Some(at) => self.cache.read(at, length),
             None => Err(self.error(address, "a structure has no address: the file is damaged")),
         }
+    }
+
+    /// `length` bytes at an address, which their checksum follows: the bytes without it.
+    ///
+    /// # Errors
+    /// [`Error::Format`] naming the `structure` if they are not all in the file, or the checksum is another.
+    pub fn read_checked(&self, address: u64, length: u64, structure: &str) -> Result<Vec<u8>> {
+        let whole = length.checked_add(4).filter(|n| *n <= self.available(address));
+        let whole = whole.ok_or_else(|| self.damaged(address, structure))?;
+        let mut bytes = self.read(address, whole as usize)?;
+        let stored = bytes.split_off(length as usize);
+        if lookup3(&bytes).to_le_bytes() != stored[..] {
+            return Err(self.error(address, format!("{structure} is damaged: its checksum is wrong")));
+        }
+        Ok(bytes)
     }
 
     /// An error about a structure at an address.
@@ -252,10 +274,37 @@ fn looks_like(head: &[u8]) -> String {
     if let Some((_, what)) = known.iter().find(|(magic, _)| head.starts_with(magic)) {
         return (*what).into();
     }
-    let text: String = String::from_utf8_lossy(head).chars().take(24).collect();
-    if head.iter().all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace()) {
+    // The last character may be cut.
+    let text = match std::str::from_utf8(head) {
+        Ok(text) => text,
+        Err(e) if e.error_len().is_none() => std::str::from_utf8(&head[..e.valid_up_to()]).unwrap_or_default(),
+        Err(_) => "",
+    };
+    if !text.is_empty() && text.chars().all(|c| !c.is_control() || c.is_ascii_whitespace()) {
+        let text: String = text.chars().take(24).collect();
         format!("it is text, not HDF5: it begins with {text:?}")
     } else {
         "it is no HDF5 file: there is no HDF5 signature".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_is_instead() {
+        for (head, what) in [
+            (&b""[..], "is empty"),
+            (b"CDF\x02", "netCDF 64-bit offset"),
+            (b"<!DOCTYPE html>", "it begins with \"<!DOCTYPE html>\""),
+            ("<p>caf\u{e9} \u{2014}".as_bytes(), "it is text"),
+            (&"<p>\u{e9}".as_bytes()[..4], "it is text"),
+            (b"\0\x01\x02\x03", "no HDF5 signature"),
+            (b"\xff\xfe\xfd", "no HDF5 signature"),
+        ] {
+            let said = looks_like(head);
+            assert!(said.contains(what), "{said}");
+        }
     }
 }

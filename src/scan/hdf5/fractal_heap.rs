@@ -36,7 +36,11 @@ impl FractalHeap {
     pub fn open(file: &File, address: u64) -> Result<FractalHeap> {
         let (o, l) = (file.offset_size, file.length_size);
         let length = 4 + 1 + 2 + 2 + 1 + 4 + 12 * l + 3 * o + 2 + 2 + 2 + 2;
-        let bytes = file.read(address, length)?;
+        let head = file.read(address, 9)?;
+        // Size and mask of a filtered root block, and the filters themselves.
+        let filters = usize::from(u16::from_le_bytes([head[7], head[8]]));
+        let length = length + if filters > 0 { l + 4 + filters } else { 0 };
+        let bytes = file.read_checked(address, length as u64, "a fractal heap")?;
         let mut c = Cursor::new(&bytes);
         let parsed = (|| {
             c.expect(b"FRHP\0")?;

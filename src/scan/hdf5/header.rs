@@ -11,6 +11,8 @@ pub struct Message {
     pub kind: u16,
     /// Bytes.
     pub data: Vec<u8>,
+    /// Place in the order in which attributes were made, where that is kept.
+    pub order: Option<u16>,
 }
 
 /// Message types of the specification.
@@ -51,7 +53,7 @@ fn read_shared(file: &File, address: u64, depth: usize) -> Result<Vec<Message>> 
     let head = file.read(address, file.available(address).min(64) as usize)?;
     let mut raw = Vec::new();
     let version_2 = head.starts_with(b"OHDR");
-    // (address, length, bytes before the messages)
+    // (address, length without a checksum, bytes before the messages)
     let mut blocks = Vec::new();
     let mut creation_order = false;
     if version_2 {
@@ -70,7 +72,7 @@ fn read_shared(file: &File, address: u64, depth: usize) -> Result<Vec<Message>> 
         })();
         let (order, start, size) = parsed.ok_or_else(damaged)?;
         creation_order = order;
-        blocks.push((address.checked_add(start).ok_or_else(damaged)?, size, 0));
+        blocks.push((address, size.checked_add(start).ok_or_else(damaged)?, start as usize));
     } else {
         let mut c = Cursor::new(&head);
         let parsed = (|| {
@@ -86,45 +88,53 @@ fn read_shared(file: &File, address: u64, depth: usize) -> Result<Vec<Message>> 
         if length > file.available(at) || blocks.len() > MAX_BLOCKS || raw.len() > MAX_MESSAGES {
             return Err(damaged());
         }
-        let bytes = file.read(at, length as usize)?;
+        let bytes = if version_2 {
+            file.read_checked(at, length, "an object header")?
+        } else {
+            file.read(at, length as usize)?
+        };
         let mut c = Cursor::new(&bytes);
         c.skip(skip).ok_or_else(damaged)?;
-        if skip > 0 && !bytes.starts_with(b"OCHK") {
+        if version_2 && next > 1 && !bytes.starts_with(b"OCHK") {
             return Err(damaged());
         }
-        let (header, tail) =
-            if version_2 { (4 + usize::from(creation_order) * 2, if skip > 0 { 4 } else { 0 }) } else { (8, 0) };
-        while c.rest().len() >= header + tail {
+        let header = if version_2 { 4 + usize::from(creation_order) * 2 } else { 8 };
+        while c.rest().len() >= header {
             let parsed = (|| {
-                let (kind, size, flags);
+                let (kind, size, flags, order);
                 if version_2 {
                     kind = u16::from(c.byte()?);
                     size = c.u16()?;
                     flags = c.byte()?;
-                    c.skip(header - 4)?;
+                    order = if creation_order { Some(c.u16()?) } else { None };
                 } else {
                     kind = c.u16()?;
                     size = c.u16()?;
                     flags = c.byte()?;
+                    order = None;
                     c.skip(3)?;
                 }
-                Some((kind, flags, c.take(usize::from(size))?))
+                Some((kind, flags, order, c.take(usize::from(size))?))
             })();
-            let (kind, flags, data) = parsed.ok_or_else(damaged)?;
+            let (kind, flags, order, data) = parsed.ok_or_else(damaged)?;
             if kind == kind::CONTINUATION {
                 let mut c = Cursor::new(data);
                 let place = c.address(file.offset_size).zip(c.uint(file.length_size));
                 let (at, length) = place.ok_or_else(damaged)?;
-                blocks.push((at, length, if version_2 { 4 } else { 0 }));
+                blocks.push(match version_2 {
+                    // Its signature comes first, its checksum last.
+                    true => (at, length.checked_sub(4).filter(|l| *l >= 4).ok_or_else(damaged)?, 4),
+                    false => (at, length, 0),
+                });
             } else if kind != 0 {
-                raw.push((kind, flags, data.to_vec()));
+                raw.push((kind, flags, order, data.to_vec()));
             }
         }
     }
     raw.into_iter()
-        .map(|(kind, flags, data)| {
+        .map(|(kind, flags, order, data)| {
             let data = if flags & 2 != 0 { shared(file, kind, &data, depth)? } else { data };
-            Ok(Message { kind, data })
+            Ok(Message { kind, data, order })
         })
         .collect()
 }
@@ -168,7 +178,7 @@ fn shared_heap(file: &File, kind: u16) -> Result<FractalHeap> {
     })();
     let (address, count) = place.ok_or_else(damaged)?;
     let entry = 14 + 2 * file.offset_size;
-    let bytes = file.read(address, 4 + usize::from(count) * entry)?;
+    let bytes = file.read_checked(address, (4 + usize::from(count) * entry) as u64, "the table of shared messages")?;
     let mut c = Cursor::new(&bytes);
     let heap = (|| {
         c.expect(b"SMTB")?;

@@ -8,6 +8,7 @@
 
 mod attribute;
 mod btree_v2;
+mod checksum;
 mod chunk_index;
 mod dataset;
 mod file;
@@ -158,7 +159,7 @@ impl Walk<'_> {
 
     fn dataset(&mut self, address: u64, name: &str, messages: &[header::Message]) -> Result<()> {
         let raw = attribute::read(self.file, messages)?;
-        let dataset = match Dataset::read(self.file, name, address, messages) {
+        let dataset = match Dataset::read(self.file, &mut self.heap, name, address, messages) {
             Ok(dataset) => Some(dataset),
             Err(why @ Error::Unsupported { .. }) => {
                 self.refused.push(Refused { name: netcdf::array_name(name), why });
@@ -193,6 +194,11 @@ impl Hdf5Index {
         let (dataset, array) = (&self.datasets[number], &self.arrays[number]);
         let file = &self.file;
         let mut checked = |key: &[u64], address: u64, size: u64, mask: u32| {
+            // What was cut off by a smaller shape is no chunk of the array.
+            let at = key.iter().zip(&dataset.chunks).map(|(k, c)| k.checked_mul(*c));
+            if at.zip(dataset.shape()).any(|(at, size)| at.is_none_or(|at| at >= *size)) {
+                return Ok(());
+            }
             let end = file.position(address).and_then(|p| p.checked_add(size));
             if size == 0 || end.is_none_or(|end| end > file.size()) {
                 return Err(file.error(
@@ -347,9 +353,9 @@ impl SourceIndex for Hdf5Index {
         })?;
         let is_vlen = dataset.dtype.kind == Kind::VlenUtf8;
         let mut out = vec![0; total as usize];
-        if !is_vlen {
-            let fill = dataset.fill.to_bytes(&dataset.dtype)?;
-            out.chunks_exact_mut(fill.len().max(1)).for_each(|e| e.copy_from_slice(&fill));
+        let fill = &dataset.stored_fill;
+        if fill.iter().any(|b| *b != 0) {
+            out.chunks_exact_mut(fill.len()).for_each(|e| e.copy_from_slice(fill));
         }
         if let Layout::Compact(bytes) = &dataset.layout {
             let bytes = bytes.get(..out.len()).ok_or_else(|| {
