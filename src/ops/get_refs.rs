@@ -533,7 +533,8 @@ impl Job<'_, '_> {
             }
         }
         if facts.arrays.is_empty() && facts.coords.is_empty() && self.names.len() == 1 {
-            return Err(Error::Plan(format!("{source}: it has no array that can be carried")));
+            let why: Vec<String> = self.refused.values().take(NAMED).map(|why| format!("\n  {why}")).collect();
+            return Err(Error::Plan(format!("{source}: it has no array that can be carried{}", why.concat())));
         }
         if let Mode::One(builder) = &mut self.mode {
             let mosaic = identity(source, &facts);
