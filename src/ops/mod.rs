@@ -4,6 +4,10 @@
 pub mod get_refs;
 pub mod inputs;
 pub mod physical;
+pub mod remap;
+pub mod sql;
+#[cfg(test)]
+mod testing;
 
 use crate::io::Opener;
 use crate::{Error, Result};
@@ -44,6 +48,33 @@ pub struct ArgSpec {
     pub help: &'static str,
     /// Value if it is not given, as it would be typed.
     pub default: Option<&'static str>,
+}
+
+impl ArgSpec {
+    /// An argument given by its name, not required.
+    pub const fn option(name: &'static str, kind: ArgKind, meta: &'static str, help: &'static str) -> ArgSpec {
+        ArgSpec { name, short: None, kind, positional: false, required: false, meta, help, default: None }
+    }
+
+    /// An argument given by position, required.
+    pub const fn positional(name: &'static str, kind: ArgKind, meta: &'static str, help: &'static str) -> ArgSpec {
+        ArgSpec { positional: true, required: true, ..ArgSpec::option(name, kind, meta, help) }
+    }
+
+    /// A flag.
+    pub const fn flag(name: &'static str, help: &'static str) -> ArgSpec {
+        ArgSpec::option(name, ArgKind::Flag, "", help)
+    }
+
+    /// The same with a default.
+    pub const fn or(self, default: &'static str) -> ArgSpec {
+        ArgSpec { default: Some(default), ..self }
+    }
+
+    /// The same, required.
+    pub const fn must(self) -> ArgSpec {
+        ArgSpec { required: true, ..self }
+    }
 }
 
 /// A value given for an argument.
@@ -151,7 +182,7 @@ pub struct Command {
 }
 
 /// All commands.
-pub static COMMANDS: &[&Command] = &[&get_refs::COMMAND];
+pub static COMMANDS: &[&Command] = &[&get_refs::COMMAND, &remap::COMMAND, &sql::COMMAND];
 
 #[cfg(test)]
 mod tests {

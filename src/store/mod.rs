@@ -7,6 +7,7 @@ mod dimensions;
 mod names;
 mod plan_index;
 mod read;
+mod remap;
 mod rows;
 mod tables;
 mod view;
@@ -14,6 +15,7 @@ mod write;
 
 pub use names::view_name;
 pub use read::Store;
+pub use remap::RemapRule;
 pub use tables::{Cell, Column, ColumnKind, KeyRange, RowSink, Table};
 pub use write::{Placement, RowData, Writer};
 

@@ -215,7 +215,7 @@ impl Writer {
             .map_err(sqlite(&self.path))
     }
 
-    fn db(&self) -> Result<&Connection> {
+    pub(super) fn db(&self) -> Result<&Connection> {
         self.db.as_ref().ok_or_else(|| store_error(&self.path, "is closed"))
     }
 
