@@ -3,7 +3,9 @@
 
 pub mod get_refs;
 pub mod inputs;
+pub mod output;
 pub mod physical;
+pub mod publish;
 pub mod remap;
 pub mod sql;
 #[cfg(test)]
@@ -182,7 +184,7 @@ pub struct Command {
 }
 
 /// All commands.
-pub static COMMANDS: &[&Command] = &[&get_refs::COMMAND, &remap::COMMAND, &sql::COMMAND];
+pub static COMMANDS: &[&Command] = &[&get_refs::COMMAND, &publish::COMMAND, &remap::COMMAND, &sql::COMMAND];
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@
 mod dimensions;
 mod names;
 mod plan_index;
+mod publish;
 mod read;
 mod remap;
 mod rows;
@@ -14,10 +15,11 @@ mod view;
 mod write;
 
 pub use names::view_name;
+pub use publish::PublishOptions;
 pub use read::Store;
 pub use remap::RemapRule;
 pub use tables::{Cell, Column, ColumnKind, KeyRange, RowSink, Table};
-pub use write::{Placement, RowData, Writer};
+pub use write::{Placement, RowData, Writer, is_store_file};
 
 use crate::io::Stat;
 use std::sync::Arc;

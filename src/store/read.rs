@@ -86,6 +86,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A path in an SQLite URI.
+fn escape(path: &str) -> String {
+    path.bytes()
+        .map(|b| match b {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => char::from(b).to_string(),
+            _ => format!("%{b:02X}"),
+        })
+        .collect()
+}
+
 pub(super) fn connect(path: &str, vfs: Option<&str>) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = |name: &str, flags| -> rusqlite::Result<Connection> {
@@ -106,13 +116,7 @@ pub(super) fn connect(path: &str, vfs: Option<&str>) -> rusqlite::Result<Connect
             if matches!(e.code, rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
                 && Path::new(path).is_file() =>
         {
-            let escaped: String = path
-                .bytes()
-                .map(|b| match b {
-                    b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => char::from(b).to_string(),
-                    _ => format!("%{b:02X}"),
-                })
-                .collect();
+            let escaped = escape(path);
             open(&format!("file:{escaped}?immutable=1"), flags | OpenFlags::SQLITE_OPEN_URI)
         }
         other => other,
@@ -167,7 +171,15 @@ impl Store {
                 Err(b) => broken.push(b),
             }
         }
-        let remap = read_remap(&db, path, options.target.as_deref().or(meta.get("target").map(String::as_str)))?;
+        let target = options.target.as_deref().or(meta.get("target").map(String::as_str)).filter(|t| !t.is_empty());
+        let remap = match (meta.get(super::publish::MATERIALIZED), target) {
+            // Its paths are final.
+            (Some(done), Some(target)) if target != done => {
+                return Err(store_error(path, format!("its paths are final, and not for target \"{target}\"")));
+            }
+            (Some(_), _) => Vec::new(),
+            (None, target) => read_remap(&db, path, target)?,
+        };
         let (attributes, groups) =
             read_groups(&types, meta.get("attrs").map(String::as_str), meta.get("groups").map(String::as_str));
         Ok(Store {
@@ -186,6 +198,12 @@ impl Store {
             remap,
             sources: Mutex::default(),
         })
+    }
+
+    /// The store as an SQLite URI, to be attached read-only.
+    pub(super) fn uri(&self) -> String {
+        let vfs = self.vfs.map_or(String::new(), |v| format!("&vfs={}", escape(v)));
+        format!("file:{}?mode=ro{vfs}", escape(&self.absolute))
     }
 
     /// A new connection.
@@ -625,7 +643,7 @@ fn read_meta(db: &Connection) -> rusqlite::Result<HashMap<String, String>> {
 
 /// The rules of a target, longest prefix first.
 fn read_remap(db: &Connection, path: &str, target: Option<&str>) -> Result<Vec<(String, String)>> {
-    let Some(target) = target.filter(|t| !t.is_empty()) else { return Ok(Vec::new()) };
+    let Some(target) = target else { return Ok(Vec::new()) };
     let failed = sqlite(path);
     if columns(db, "remap").map_err(&failed)?.is_empty() {
         return Err(store_error(path, format!("there is no remap target \"{target}\": the store has no table remap")));

@@ -65,7 +65,8 @@ pub struct Writer {
     insert: Option<(String, usize, String)>,
 }
 
-const DDL: &str = "
+/// The tables of the format.
+pub(super) const DDL: &str = "
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE sources(source_id INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE, size BIGINT, mtime BIGINT, etag TEXT);
 CREATE TABLE arrays(\"array\" TEXT PRIMARY KEY, kind TEXT, storage TEXT, dims TEXT, shape TEXT, chunks TEXT, dtype TEXT,
@@ -109,11 +110,7 @@ impl Writer {
             if !overwrite {
                 return Err(store_error(path, "exists already: --append adds to it, --overwrite replaces it"));
             }
-            let mut head = Vec::new();
-            let readable = File::open(&absolute).and_then(|f| f.take(100).read_to_end(&mut head));
-            if meta.is_dir()
-                || (meta.len() > 0 && (readable.is_err() || !(is_store(&head) || has_store_tables(&absolute))))
-            {
+            if meta.is_dir() || (meta.len() > 0 && !is_store_file(&absolute)) {
                 return Err(store_error(path, "is not an mdim-refs store: it is not overwritten; remove it first"));
             }
             let mut name = absolute.into_os_string();
@@ -384,15 +381,7 @@ impl Writer {
             let rank = desc.dims.len();
             let have = super::rows::columns(self.db()?, &desc.name).map_err(sqlite(&self.path))?;
             if have.is_empty() {
-                let declared: Vec<String> = (0..rank).map(|i| format!("dim_{i} BIGINT")).collect();
-                let names: Vec<String> = (0..rank).map(|i| format!("dim_{i}")).collect();
-                self.run(&format!(
-                    "CREATE TABLE {}(source_id INTEGER, {}, present INTEGER, \"offset\" BIGINT, size BIGINT, info TEXT, \
-                     data BLOB, PRIMARY KEY(source_id, {})) WITHOUT ROWID",
-                    quote(&desc.name),
-                    declared.join(", "),
-                    names.join(", ")
-                ))?;
+                self.run(&chunk_table(&desc.name, rank))?;
             } else if have.iter().filter(|c| c.starts_with("dim_")).count() != rank {
                 return Err(store_error(
                     &self.path,
@@ -688,9 +677,29 @@ impl Drop for Writer {
     }
 }
 
+/// `CREATE TABLE` of the chunks of an array of `rank` dimensions.
+pub(super) fn chunk_table(array: &str, rank: usize) -> String {
+    let declared: Vec<String> = (0..rank).map(|i| format!("dim_{i} BIGINT")).collect();
+    let names: Vec<String> = (0..rank).map(|i| format!("dim_{i}")).collect();
+    format!(
+        "CREATE TABLE {}(source_id INTEGER, {}, present INTEGER, \"offset\" BIGINT, size BIGINT, info TEXT, data BLOB, \
+         PRIMARY KEY(source_id, {})) WITHOUT ROWID",
+        quote(array),
+        declared.join(", "),
+        names.join(", ")
+    )
+}
+
 fn stat_of(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Stat> {
     let size: Option<i64> = row.get(first)?;
     Ok(Stat { size: size.and_then(|s| u64::try_from(s).ok()), mtime: row.get(first + 1)?, etag: row.get(first + 2)? })
+}
+
+/// Whether a file is a store, of this or other software.
+pub fn is_store_file(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|f| f.take(100).read_to_end(&mut head));
+    read.is_ok() && (is_store(&head) || has_store_tables(path))
 }
 
 fn has_store_tables(path: &Path) -> bool {
