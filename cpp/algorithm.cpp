@@ -160,6 +160,9 @@ class Command final : public GDALAlgorithm
         if (!mr_run(GetName().c_str(), json.c_str(), OnProgress, OnWarning,
                     &progress, output.out(), error.out()))
         {
+            // A check that finds something has a report all the same.
+            if (output.get())
+                m_output = output.get();
             ReportError(CE_Failure, CPLE_AppDefined, "%s", error.get());
             return false;
         }

@@ -83,6 +83,14 @@ pub enum Error {
     /// An argument is wrong.
     #[error("{0}")]
     Invalid(String),
+    /// A command did what it was asked, and the answer is no.
+    #[error("{what}")]
+    Failed {
+        /// The answer in one line.
+        what: String,
+        /// What the command prints.
+        report: String,
+    },
     /// The user stopped the work.
     #[error("interrupted")]
     Cancelled,

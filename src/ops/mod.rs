@@ -1,6 +1,7 @@
 //! One module for each command, and what a command is: a name, an argument table, a function. Front ends (the plugin's
 //! GDAL algorithms) are made from [`COMMANDS`] alone.
 
+pub mod check;
 pub mod get_refs;
 pub mod inputs;
 pub mod output;
@@ -184,7 +185,8 @@ pub struct Command {
 }
 
 /// All commands.
-pub static COMMANDS: &[&Command] = &[&get_refs::COMMAND, &publish::COMMAND, &remap::COMMAND, &sql::COMMAND];
+pub static COMMANDS: &[&Command] =
+    &[&get_refs::COMMAND, &check::COMMAND, &publish::COMMAND, &remap::COMMAND, &sql::COMMAND];
 
 #[cfg(test)]
 mod tests {

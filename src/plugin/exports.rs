@@ -382,8 +382,15 @@ unsafe extern "C" fn mr_run(
                     warn(user, text.as_ptr());
                 }
             };
-            let text = commands::run(&name, &arguments, &mut on_progress, &mut on_warning)?;
-            *output = to_c(&text);
+            match commands::run(&name, &arguments, &mut on_progress, &mut on_warning) {
+                Ok(text) => *output = to_c(&text),
+                Err(e) => {
+                    if let crate::Error::Failed { report, .. } = &e {
+                        *output = to_c(report);
+                    }
+                    return Err(e);
+                }
+            }
             Ok(true)
         })
     }

@@ -3,6 +3,7 @@
 //! [`Store`] reads, [`Writer`] writes. Everything SQL is here; the tables are described in the format's document, and the
 //! view in `view.rs`.
 
+mod check;
 mod dimensions;
 mod names;
 mod plan_index;
@@ -14,6 +15,7 @@ mod tables;
 mod view;
 mod write;
 
+pub use check::{CheckedSource, Extent, Finding, Severity};
 pub use names::view_name;
 pub use publish::PublishOptions;
 pub use read::Store;

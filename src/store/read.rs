@@ -320,13 +320,21 @@ impl Store {
 
     /// A stored path as it is opened: remapped, and relative to the store's folder.
     fn resolve(&self, name: &str, stat: Stat) -> Source {
-        let mut path = self.remapped(name);
+        let path = self.remapped(name);
         let stat = if path == name { stat } else { Stat::default() };
-        if !path.starts_with('/') && !path.contains("://") {
-            let relative = path.strip_prefix("./").unwrap_or(&path);
-            path = format!("{}/{relative}", self.folder);
+        Source { path: self.in_folder(path), stat }
+    }
+
+    fn in_folder(&self, path: String) -> String {
+        if path.starts_with('/') || path.contains("://") {
+            return path;
         }
-        Source { path, stat }
+        format!("{}/{}", self.folder, path.strip_prefix("./").unwrap_or(&path))
+    }
+
+    /// A stored path as it is opened.
+    pub(super) fn opened(&self, name: &str) -> String {
+        self.in_folder(self.remapped(name))
     }
 
     fn intern(&self, key: SourceKey) -> SourceRef {
@@ -619,7 +627,7 @@ fn bind(statement: &mut rusqlite::CachedStatement<'_>, index: usize, value: u64)
     statement.raw_bind_parameter(index, i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-fn stat(row: &Row<'_>, first: usize) -> Stat {
+pub(super) fn stat(row: &Row<'_>, first: usize) -> Stat {
     let number = |i: usize| row.get::<_, Option<i64>>(first + i).ok().flatten();
     Stat {
         size: number(0).and_then(|s| u64::try_from(s).ok()),
