@@ -33,8 +33,11 @@ mod tests {
     use crate::ops::remap;
     use crate::ops::testing::{Folder, run, small_store};
 
+    /// Keys, presence, path, offset.
+    type Row = (i64, i64, i64, Option<String>, Option<i64>);
+
     /// Rows of the query, run by plain SQLite.
-    fn rows(path: &str, sql: &str) -> Vec<(i64, i64, i64, Option<String>, Option<i64>)> {
+    fn rows(path: &str, sql: &str) -> Vec<Row> {
         let db = rusqlite::Connection::open(path).unwrap();
         let mut statement = db.prepare(sql.trim_end_matches(";\n")).unwrap();
         let names: Vec<&str> = statement.column_names().collect();
@@ -56,7 +59,7 @@ mod tests {
             let rule = [&store, "target=t", &format!("prefix={prefix}"), &format!("replacement={replacement}")];
             run(&remap::COMMAND, &rule).unwrap();
         }
-        let expected = |a: &str, b: &str| -> Vec<(i64, i64, i64, Option<String>, Option<i64>)> {
+        let expected = |a: &str, b: &str| -> Vec<Row> {
             let row = |t, x, p: &str, o| (t, x, 1, Some(p.to_owned()), Some(o));
             vec![
                 row(0, 0, a, 0),
