@@ -111,3 +111,38 @@ def test_every_page_written(tmp_path):
             f.create_dataset(name, data=np.arange(90_000, dtype="<u4"), chunks=(1,), maxshape=maxshape)
     for name, got, want in read_all(source, tmp_path):
         assert np.array_equal(got, want), name
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_links(tmp_path, libver):
+    """A link within the file is another name for an array; one to another file says which file to name."""
+    source, store = str(tmp_path / "a.h5"), str(tmp_path / "s.sqlite")
+    values = np.arange(12, dtype="<i4").reshape(3, 4)
+    with h5py.File(source, "w", libver=libver) as f:
+        f["g/data"] = values
+        f["soft"] = h5py.SoftLink("/g/data")
+        f["g/beside"] = h5py.SoftLink("./data")
+        f["group"] = h5py.SoftLink("/g")
+        f["far"] = h5py.SoftLink("group/beside")
+        f["elsewhere"] = h5py.ExternalLink("other.h5", "/there")
+        f["loop"], f["loop2"] = h5py.SoftLink("/loop2"), h5py.SoftLink("/loop")
+        f["nowhere"] = h5py.SoftLink("/not/there")
+
+    def run(*arrays):
+        gdal.Run("mdim get-refs", input=[source], output=store, overwrite=True, array=list(arrays))
+        return gdal.OpenEx(store, gdal.OF_MULTIDIM_RASTER).GetRootGroup()
+
+    for name in ("g/data", "soft", "g/beside", "group/data", "far"):
+        assert np.array_equal(run(name).OpenMDArrayFromFullname("/" + name).ReadAsArray(), values), name
+    root = run("soft=renamed", "far")
+    assert np.array_equal(root.OpenMDArray("renamed").ReadAsArray(), values)
+    assert np.array_equal(root.OpenMDArray("far").ReadAsArray(), values)
+    for name in ("loop", "nowhere", "group/nothing"):
+        with pytest.raises(RuntimeError, match=name):
+            run(name)
+    with pytest.raises(RuntimeError, match='"/there" in the file "other.h5"'):
+        run("elsewhere")
+    # Without a choice: each array once, by the name of its own, as GDAL's HDF5 driver lists them.
+    gdal.Run("mdim get-refs", input=[source], output=store, overwrite=True)
+    root = gdal.OpenEx(store, gdal.OF_MULTIDIM_RASTER).GetRootGroup()
+    assert root.GetMDArrayNames() in (None, []) and root.OpenGroup("g").GetMDArrayNames() == ["data"]

@@ -122,6 +122,16 @@ pub static COMMAND: Command = Command {
             help: "Sources scanned at a time (default: one for each CPU)",
             default: None,
         },
+        ArgSpec {
+            name: "of",
+            short: Some('f'),
+            kind: ArgKind::Text,
+            positional: false,
+            required: false,
+            meta: "DRIVER",
+            help: "MDIMREFS (default), or a vector driver (GPKG, Parquet, CSV, …): the chunks of one array as its table",
+            default: None,
+        },
     ],
     run,
 };
@@ -240,6 +250,9 @@ fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
         })?),
     };
     let options = ScanOptions { masked, split_contiguous };
+    if let Some(of) = args.text("of").filter(|of| !of.eq_ignore_ascii_case("MDIMREFS")) {
+        return Err(Error::Invalid(format!("--of {of} needs GDAL")));
+    }
     let output = args.required("output")?;
     if output.starts_with("/vsi") {
         return Err(Error::Invalid(format!("{output}: a store is written to a local file; copy it from there")));

@@ -234,34 +234,46 @@ fn scan_one(opener: &dyn Opener, task: &Task, options: ScanOptions, sender: &Syn
     };
     let mut refused: Vec<(String, String)> =
         index.refused().iter().map(|r| (r.name.clone(), r.why.to_string())).collect();
-    let mut numbers = Vec::new();
+    // Numbers of the arrays to take, and what they are called: what a link names has the name of the link.
+    let mut picked: Vec<(usize, String)> = Vec::new();
     let (mut inline, mut values) = (Vec::new(), Vec::new());
+    let find = |name: &str| {
+        let listed = index.resolve(name);
+        (all.iter().position(|a| a.name == listed), listed)
+    };
     match &task.wanted {
         Wanted::All => {
-            for (i, array) in all.iter().enumerate().filter(|(_, a)| !is_coordinate(a)) {
-                if array.dims.is_empty() {
-                    inline.push(array.name.clone());
-                }
-                numbers.push(i);
-            }
+            picked.extend(all.iter().enumerate().filter(|(_, a)| !is_coordinate(a)).map(|(i, a)| (i, a.name.clone())));
+            inline.extend(picked.iter().filter(|(i, _)| all[*i].dims.is_empty()).map(|(_, n)| n.clone()));
         }
         Wanted::Some(names) => {
-            refused.retain(|(n, _)| names.contains(n));
-            numbers.extend((0..all.len()).filter(|i| names.contains(&all[*i].name)));
-            inline.extend(numbers.iter().filter(|i| all[**i].dims.is_empty()).map(|i| all[*i].name.clone()));
+            let mut why_not = Vec::new();
+            for name in names {
+                match find(name) {
+                    (Some(number), _) => picked.push((number, name.clone())),
+                    (None, listed) => why_not.extend(
+                        refused.iter().filter(|(n, _)| *n == listed).map(|(_, why)| (name.clone(), why.clone())),
+                    ),
+                }
+            }
+            // In the order of the file.
+            picked.sort();
+            refused = why_not;
+            inline.extend(picked.iter().filter(|(i, _)| all[*i].dims.is_empty()).map(|(_, n)| n.clone()));
         }
         Wanted::Exactly { arrays, inline: i, values: v } => {
             for name in arrays {
-                if let Some(number) = all.iter().position(|a| a.name == *name) {
-                    numbers.push(number);
-                } else {
-                    return Err(match refused.iter().find(|(n, _)| n == name) {
-                        Some((_, why)) => Error::Plan(why.clone()),
-                        None => Error::Plan(format!(
-                            "{}: it has no array \"{name}\", which the plan takes from it",
-                            task.source
-                        )),
-                    });
+                match find(name) {
+                    (Some(number), _) => picked.push((number, name.clone())),
+                    (None, listed) => {
+                        return Err(match refused.iter().find(|(n, _)| *n == listed) {
+                            Some((_, why)) => Error::Plan(why.clone()),
+                            None => Error::Plan(format!(
+                                "{}: it has no array \"{name}\", which the plan takes from it",
+                                task.source
+                            )),
+                        });
+                    }
                 }
             }
             refused.clear();
@@ -269,21 +281,20 @@ fn scan_one(opener: &dyn Opener, task: &Task, options: ScanOptions, sender: &Syn
             values.clone_from(v);
         }
     }
-    let shaped = |array: &SourceArray| {
-        let mut array = array.clone();
+    let shaped = |(number, name): &(usize, String)| {
+        let mut array = SourceArray { name: name.clone(), ..all[*number].clone() };
         if let Some(limit) = options.split_contiguous.filter(|_| array.contiguous) {
             array.chunks = split_shape(&array.shape(), array.dtype.size as u64, limit);
         }
         array
     };
     let mut facts = SourceFacts {
-        arrays: numbers.iter().map(|i| shaped(&all[*i])).collect(),
+        arrays: picked.iter().map(shaped).collect(),
         attributes: index.groups().iter().find(|(n, _)| n.is_empty()).map(|(_, a)| a.clone()).unwrap_or_default(),
         groups: index.groups().iter().filter(|(n, _)| !n.is_empty()).cloned().collect(),
         ..SourceFacts::default()
     };
-    for number in &numbers {
-        let array = &all[*number];
+    for ((number, _), array) in picked.iter().zip(&facts.arrays) {
         if inline.contains(&array.name) || values.contains(&array.name) {
             let size = array.shape().iter().try_fold(array.dtype.size.max(1) as u64, |n, s| n.checked_mul(*s));
             if size.is_some_and(|s| s <= MAX_VALUES) {
@@ -305,13 +316,13 @@ fn scan_one(opener: &dyn Opener, task: &Task, options: ScanOptions, sender: &Syn
         }
     }
     let listed: Vec<usize> =
-        (0..numbers.len()).filter(|i| task.chunks && !inline.contains(&facts.arrays[*i].name)).collect();
+        (0..picked.len()).filter(|i| task.chunks && !inline.contains(&facts.arrays[*i].name)).collect();
     let arrays: Vec<SourceArray> = listed.iter().map(|i| facts.arrays[*i].clone()).collect();
     sender.send(Message::Opened { stat, facts: Box::new(facts), listed: listed.clone(), refused }).map_err(unwanted)?;
     for (position, array) in listed.into_iter().zip(&arrays) {
         list_chunks(
             index.as_ref(),
-            numbers[position],
+            picked[position].0,
             array,
             reader.as_ref(),
             options.masked,

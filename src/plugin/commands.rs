@@ -1,5 +1,6 @@
 //! Commands for GDAL's algorithms: their tables as JSON, and running one.
 
+use super::block_info;
 use super::vsi_reader::VsiOpener;
 use crate::ops::{ArgKind, ArgValue, Args, COMMANDS, Context};
 use crate::{Error, Result};
@@ -65,5 +66,9 @@ pub fn run(
     }
     let opener = VsiOpener::default();
     let _call = opener.config.enter();
-    (command.run)(&args, &mut Context { opener: Arc::new(opener), progress, warn })
+    let mut context = Context { opener: Arc::new(opener), progress, warn };
+    if let Some(of) = block_info::asked(&args) {
+        return block_info::write(of, &args, &mut context);
+    }
+    (command.run)(&args, &mut context)
 }

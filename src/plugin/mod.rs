@@ -1,6 +1,7 @@
 //! The GDAL driver: the only module that knows GDAL. See `SAFETY.md` for the rules of the seam.
 #![allow(unsafe_code)]
 
+mod block_info;
 mod commands;
 mod describe;
 mod exports;

@@ -81,6 +81,11 @@ pub trait SourceIndex: Send {
     /// Arrays that can't, by name.
     fn refused(&self) -> &[Refused];
 
+    /// The name under which what `name` names is listed: links are followed. Unchanged where there are none.
+    fn resolve(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
     /// Attributes of groups: (full name without the leading `/`, attributes); the root group is `""`.
     fn groups(&self) -> &[(String, Attributes)];
 

@@ -7,13 +7,29 @@ use super::fractal_heap::FractalHeap;
 use super::header::{Message, kind};
 use crate::Result;
 
-/// A hard link. Soft and external links are left out, as the objects they name are listed where they are.
+/// A link of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Name.
     pub name: String,
-    /// Address of the object's header.
-    pub address: u64,
+    /// What it names.
+    pub target: Target,
+}
+
+/// What a link names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The object whose header is at this address.
+    Hard(u64),
+    /// A path in this file, from the group of the link or, with a leading `/`, from the root.
+    Soft(String),
+    /// An object of another file.
+    External {
+        /// Name of the file: absolute, or relative to the folder of this one.
+        file: String,
+        /// Full name of the object in it.
+        object: String,
+    },
 }
 
 /// Links of one file, at most.
@@ -24,7 +40,7 @@ pub fn is_group(messages: &[Message]) -> bool {
     messages.iter().any(|m| matches!(m.kind, kind::SYMBOL_TABLE | kind::LINK_INFO | kind::LINK))
 }
 
-/// The hard links of a group, by name.
+/// The links of a group, by name; those of kinds that the user of a file defines are left out.
 ///
 /// # Errors
 /// [`crate::Error::Format`] if they are damaged.
@@ -83,11 +99,24 @@ fn parse_link(file: &File, data: &[u8]) -> Result<Option<Link>> {
     })();
     let damaged = || file.damaged(file.root, "a link");
     let (kind, name) = fields.ok_or_else(damaged)?;
-    if kind != 0 {
-        return Ok(None);
-    }
-    let address = c.address(file.offset_size).ok_or_else(damaged)?;
-    Ok(Some(Link { name, address }))
+    let target = match kind {
+        0 => c.address(file.offset_size).map(Target::Hard),
+        1 => counted(&mut c).map(|path| Target::Soft(text(path))),
+        64 => (|| {
+            // A byte of version and flags, then two texts that end with NUL.
+            let value = counted(&mut c)?.get(1..)?;
+            let end = value.iter().position(|b| *b == 0)?;
+            Some(Target::External { file: text(&value[..end]), object: text(&value[end + 1..]) })
+        })(),
+        _ => return Ok(None),
+    };
+    Ok(Some(Link { name, target: target.ok_or_else(damaged)? }))
+}
+
+/// Bytes after a length of two bytes.
+fn counted<'a>(c: &mut Cursor<'a>) -> Option<&'a [u8]> {
+    let length = c.u16()?;
+    c.take(usize::from(length))
 }
 
 fn symbol_table(file: &File, tree: u64, heap: u64, links: &mut Vec<Link>) -> Result<()> {
@@ -151,14 +180,20 @@ fn symbol_node(
     let bytes = file.read(address, 8 + count * entry)?;
     for entry in bytes[8..].chunks_exact(entry) {
         let mut c = Cursor::new(entry);
-        let fields = (|| Some((c.uint(file.offset_size)?, c.address(file.offset_size)?, c.u32()?)))();
-        let (name, address, cache) = fields.ok_or_else(damaged)?;
-        // Cache type 2: a soft link.
-        if cache == 2 || address == UNDEFINED {
-            continue;
-        }
-        let name = usize::try_from(name).ok().and_then(|n| names.get(n..)).ok_or_else(damaged)?;
-        links.push(Link { name: text(name), address });
+        let fields = (|| {
+            let (name, address, cache) = (c.uint(file.offset_size)?, c.address(file.offset_size)?, c.u32()?);
+            c.skip(4)?;
+            Some((name, address, cache, c.u32()?))
+        })();
+        let (name, address, cache, value) = fields.ok_or_else(damaged)?;
+        let in_heap = |at: u64| usize::try_from(at).ok().and_then(|at| names.get(at..)).map(text).ok_or_else(damaged);
+        // Cache type 2: a soft link, its value's place in the heap is in the scratch pad.
+        let target = match cache {
+            2 => Target::Soft(in_heap(u64::from(value))?),
+            _ if address == UNDEFINED => continue,
+            _ => Target::Hard(address),
+        };
+        links.push(Link { name: in_heap(name)?, target });
     }
     Ok(())
 }

@@ -28,15 +28,18 @@ use chunk_index::Chunked;
 use dataset::Dataset;
 use file::{File, UNDEFINED};
 use global_heap::GlobalHeap;
+use group::Target;
 use message::Layout;
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Objects of one file, at most.
 const MAX_OBJECTS: usize = 1_000_000;
 /// Groups within groups, at most.
 const MAX_DEPTH: usize = 256;
+/// Soft links that lead to soft links, at most; as many as libhdf5 follows (H5Pset_nlinks).
+const MAX_LINKED: usize = 16;
 /// A chunk of variable-length strings has no more bytes than this, decoded.
 const MAX_STRINGS: u64 = 256 << 20;
 
@@ -48,6 +51,8 @@ pub struct Hdf5Index {
     refused: Vec<Refused>,
     groups: Vec<(String, Attributes)>,
     heap: RefCell<GlobalHeap>,
+    /// Soft links: full name, full name of what they name.
+    links: HashMap<String, String>,
 }
 
 /// Opens an HDF5 file.
@@ -64,9 +69,10 @@ pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
         groups: Vec::new(),
         visited: HashSet::new(),
         objects: 0,
+        links: HashMap::new(),
     };
     walk.group(file.root, "", 0)?;
-    let Walk { heap, found, refused, groups, .. } = walk;
+    let Walk { heap, found, refused, groups, links, .. } = walk;
     let names = netcdf::dimension_names(&found.iter().map(|f| &f.node).collect::<Vec<_>>());
     let (mut arrays, mut datasets) = (Vec::new(), Vec::new());
     for (found, names) in found.into_iter().zip(names) {
@@ -88,7 +94,14 @@ pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
         });
         datasets.push(dataset);
     }
-    Ok(Box::new(Hdf5Index { file, arrays, datasets, refused, groups, heap: RefCell::new(heap) }))
+    Ok(Box::new(Hdf5Index { file, arrays, datasets, refused, groups, heap: RefCell::new(heap), links }))
+}
+
+/// The full name of what `path` names in `group`. HDF5 knows `.`, but not `..`.
+fn full_path(group: &str, path: &str) -> String {
+    let group = if path.starts_with('/') { "" } else { group };
+    let parts = group.split('/').chain(path.split('/')).filter(|p| !p.is_empty() && *p != ".");
+    parts.collect::<Vec<_>>().join("/")
 }
 
 struct Found {
@@ -107,6 +120,7 @@ struct Walk<'a> {
     groups: Vec<(String, Attributes)>,
     visited: HashSet<u64>,
     objects: usize,
+    links: HashMap<String, String>,
 }
 
 impl Walk<'_> {
@@ -132,7 +146,21 @@ impl Walk<'_> {
                 return Err(self.file.error(self.file.root, format!("there are more than {MAX_OBJECTS} objects")));
             }
             let full = if name.is_empty() { link.name } else { format!("{name}/{}", link.name) };
-            if let Err(why) = self.object(link.address, &full, depth) {
+            let address = match link.target {
+                Target::Hard(address) => address,
+                Target::Soft(path) => {
+                    self.links.insert(full, full_path(name, &path));
+                    continue;
+                }
+                Target::External { file, object } => {
+                    let what =
+                        format!("it is a link to \"{object}\" in the file \"{file}\": name that file as a source");
+                    let why = Error::Unsupported { path: self.file.path().to_owned(), array: full.clone(), what };
+                    self.refused.push(Refused { name: full, why });
+                    continue;
+                }
+            };
+            if let Err(why) = self.object(address, &full, depth) {
                 // One damaged array must not hide the others; what can't be read at all is an error.
                 match why {
                     Error::Io { .. } => return Err(why),
@@ -306,6 +334,22 @@ impl SourceIndex for Hdf5Index {
 
     fn refused(&self) -> &[Refused] {
         &self.refused
+    }
+
+    fn resolve(&self, name: &str) -> String {
+        let mut path = name.to_owned();
+        'links: for _ in 0..MAX_LINKED {
+            // The first part of the path that is a link.
+            let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+            for end in ends {
+                if let Some(target) = self.links.get(&path[..end]) {
+                    path = format!("{target}{}", &path[end..]);
+                    continue 'links;
+                }
+            }
+            return path;
+        }
+        name.to_owned()
     }
 
     fn groups(&self) -> &[(String, Attributes)] {
