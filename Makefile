@@ -41,7 +41,7 @@ lint: setup ## check formatting, and what compilers and linters say
 	$(if $(CXX_FILES),$(WITH) clang-format --dry-run -Werror $(CXX_FILES))
 	$(WITH) ruff check
 	$(WITH) ruff format --check
-	$(WITH) shellcheck -x scripts/demo scripts/enter-root scripts/env.sh scripts/setup-gdal scripts/with-gdal .ci/run
+	$(WITH) shellcheck -x scripts/demo scripts/enter-root scripts/env.sh scripts/setup-gdal scripts/with-gdal fuzz/run .ci/run
 
 format: setup ## format all code
 	$(WITH) cargo fmt

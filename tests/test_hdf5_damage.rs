@@ -1,5 +1,7 @@
 //! Damaged HDF5 files: whatever bytes are wrong, a scan ends with values or an error, soon, and without a panic.
 //!
+//! Checksums are put right after half of the changes, since whoever makes a file to do harm does so too.
+//!
 //! Small real files of MDIMREFS_TEST_DATA (default `../shared/data`) are changed at random; MDIMREFS_MUTATIONS (default
 //! 150) is how often each. Without the folder the test says so and passes.
 
@@ -7,7 +9,7 @@
 
 use mdimrefs::Result;
 use mdimrefs::io::ByteReader;
-use mdimrefs::scan;
+use mdimrefs::scan::{self, hdf5::lookup3};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,6 +56,24 @@ fn small_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Structures that end in a checksum: (start, bytes before the checksum).
+fn checked_structures(bytes: &[u8]) -> Vec<(usize, usize)> {
+    const SIGNATURES: [&[u8]; 15] = [
+        b"OHDR", b"OCHK", b"BTHD", b"BTLF", b"BTIN", b"FRHP", b"FAHD", b"FADB", b"EAHD", b"EAIB", b"EASB", b"EADB",
+        b"SMTB", b"\x89HDF", b"FHIB",
+    ];
+    let mut found = Vec::new();
+    for start in 0..bytes.len() {
+        let rest = &bytes[start..];
+        if SIGNATURES.iter().any(|s| rest.starts_with(s)) {
+            let length = (8..rest.len().saturating_sub(4).min(4096))
+                .find(|n| lookup3(&rest[..*n]).to_le_bytes() == rest[*n..*n + 4]);
+            found.extend(length.map(|n| (start, n)));
+        }
+    }
+    found
+}
+
 fn look_at_everything(bytes: Vec<u8>) {
     let Ok(index) = scan::open(Arc::new(Memory(bytes))) else { return };
     for number in 0..index.arrays().len().min(50) {
@@ -92,6 +112,7 @@ fn damage_never_panics_or_hangs() {
             .filter(|(_, w)| w.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit()))
             .map(|(i, _)| i)
             .collect();
+        let structures = checked_structures(&original);
         for number in 0..mutations {
             let mut bytes = original.clone();
             for _ in 0..=random.next(4) {
@@ -103,6 +124,12 @@ fn damage_never_panics_or_hangs() {
                     2 => bytes[at] ^ (1 << random.next(8)),
                     _ => random.next(256) as u8,
                 };
+            }
+            if number % 2 == 0 {
+                for (start, length) in &structures {
+                    let (body, rest) = bytes[*start..].split_at_mut(*length);
+                    rest[..4].copy_from_slice(&lookup3(body).to_le_bytes());
+                }
             }
             if random.next(20) == 0 {
                 bytes.truncate(random.next(bytes.len()));

@@ -19,6 +19,8 @@ mod header;
 mod message;
 mod netcdf;
 
+pub use checksum::lookup3;
+
 use super::{Location, Refused, SourceArray, SourceChunk, SourceIndex};
 use crate::codec::{CodecOptions, Pipeline, Scratch, vlen};
 use crate::io::ByteReader;
@@ -42,6 +44,23 @@ const MAX_DEPTH: usize = 256;
 const MAX_LINKED: usize = 16;
 /// A chunk of variable-length strings has no more bytes than this, decoded.
 const MAX_STRINGS: u64 = 256 << 20;
+/// A chunk of this many bytes, decoded, is read whatever the size of its array.
+const SMALL_CHUNK: u64 = 16 << 20;
+
+/// Where the bytes of a chunk are.
+struct StoredChunk {
+    address: u64,
+    size: u64,
+    mask: u32,
+}
+
+/// What decoding chunk after chunk needs.
+#[derive(Default)]
+struct Buffers {
+    encoded: Vec<u8>,
+    decoded: Vec<u8>,
+    scratch: Scratch,
+}
 
 /// The chunk index of one HDF5 file.
 pub struct Hdf5Index {
@@ -278,8 +297,8 @@ impl Hdf5Index {
         }
     }
 
-    /// The bytes of one chunk as they are in the file, decoded.
-    fn decoded(&self, number: usize, address: u64, size: u64, mask: u32, scratch: &mut Scratch) -> Result<Vec<u8>> {
+    /// The bytes of one chunk as they are in the file, decoded to `buffers.decoded`; refused above `limit` bytes.
+    fn decode(&self, number: usize, stored: StoredChunk, limit: u64, buffers: &mut Buffers) -> Result<()> {
         let dataset = &self.datasets[number];
         let bytes = dataset.chunks.iter().fold(dataset.item, |n, c| n.saturating_mul(*c));
         let too_large = || Error::Unsupported {
@@ -287,24 +306,30 @@ impl Hdf5Index {
             array: self.arrays[number].name.clone(),
             what: format!("a chunk of {bytes} bytes is too large to be read here"),
         };
-        if bytes > MAX_STRINGS || size > MAX_STRINGS {
+        if bytes > limit {
             return Err(too_large());
         }
-        let mut stored = vec![0; size as usize];
-        let position = self.file.position(address).ok_or_else(too_large)?;
-        self.file.reader().read_at(position, &mut stored)?;
+        let position = self.file.position(stored.address).ok_or_else(too_large)?;
+        let Buffers { encoded, decoded, scratch } = buffers;
+        encoded.resize(stored.size as usize, 0);
+        self.file.reader().read_at(position, encoded)?;
         let raw = DType::new(Kind::Bytes, dataset.item.max(1) as usize, ByteOrder::NATIVE);
         let elements = (bytes / dataset.item.max(1)) as usize;
         let pipeline = Pipeline::new(&dataset.stored_codec, &raw, elements, CodecOptions::default())?;
-        let mut out = vec![0; bytes as usize];
-        pipeline.decode_into(&stored, mask, &mut out, scratch)?;
-        Ok(out)
+        decoded.resize(bytes as usize, 0);
+        pipeline.decode_into(encoded, stored.mask, decoded, scratch)
+    }
+
+    /// Bytes that a chunk of references to strings may have, and the strings of one chunk: more than a file of this
+    /// size holds would be damage.
+    fn most_strings(&self) -> u64 {
+        self.file.size().saturating_add(SMALL_CHUNK).min(MAX_STRINGS)
     }
 
     /// Strings behind the references of a chunk.
     fn strings(&self, number: usize, references: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut heap = self.heap.borrow_mut();
-        let mut total = 0u64;
+        let (mut total, most) = (0u64, self.most_strings());
         references
             .chunks_exact(self.datasets[number].item.max(1) as usize)
             .map(|reference| {
@@ -312,13 +337,10 @@ impl Hdf5Index {
                 let end = string.iter().position(|b| *b == 0).unwrap_or(string.len());
                 string.truncate(end);
                 total += string.len() as u64;
-                if total > MAX_STRINGS {
+                if total > most {
                     return Err(self.file.error(
                         self.file.root,
-                        format!(
-                            "array \"{}\": its strings have more than {MAX_STRINGS} bytes",
-                            self.arrays[number].name
-                        ),
+                        format!("array \"{}\": its strings have more than {most} bytes", self.arrays[number].name),
                     ));
                 }
                 Ok(string)
@@ -372,11 +394,11 @@ impl SourceIndex for Hdf5Index {
             let key = vec![0; dataset.shape().len()];
             return sink(SourceChunk { key: &key, location: Location::Inline(data), filter_mask: 0 });
         }
-        let mut scratch = Scratch::default();
+        let mut buffers = Buffers::default();
         self.stored_chunks(number, &mut |key, address, size, mask| {
             let location = if is_vlen {
-                let references = self.decoded(number, address, size, mask, &mut scratch)?;
-                Location::Inline(vlen::join(&self.strings(number, &references)?)?)
+                self.decode(number, StoredChunk { address, size, mask }, self.most_strings(), &mut buffers)?;
+                Location::Inline(vlen::join(&self.strings(number, &buffers.decoded)?)?)
             } else {
                 let offset = self.file.position(address).unwrap_or(UNDEFINED);
                 Location::Range { offset, size }
@@ -407,10 +429,10 @@ impl SourceIndex for Hdf5Index {
             })?;
             out.copy_from_slice(bytes);
         } else {
-            let mut scratch = Scratch::default();
+            let mut buffers = Buffers::default();
             self.stored_chunks(number, &mut |key, address, size, mask| {
-                let chunk = self.decoded(number, address, size, mask, &mut scratch)?;
-                copy_chunk(&chunk, key, &dataset.chunks, shape, item as usize, &mut out);
+                self.decode(number, StoredChunk { address, size, mask }, limit.max(SMALL_CHUNK), &mut buffers)?;
+                copy_chunk(&buffers.decoded, key, &dataset.chunks, shape, item as usize, &mut out);
                 Ok(())
             })?;
         }
