@@ -6,13 +6,12 @@ import os
 import h5py
 import numpy as np
 import pytest
+from make_cases import make_case
 from osgeo import gdal
 
 gdal.UseExceptions()
 
 pytestmark = pytest.mark.skipif(gdal.GetDriverByName("MDIMREFS") is None, reason="the plugin is not loaded")
-
-TYPES = ["<i1", "u1", "<i2", ">i2", "<u2", "<i4", ">i4", "<u4", "<i8", ">u8", "<f2", "<f4", ">f4", "<f8", ">f8"]
 
 
 def read_all(source, folder):
@@ -25,49 +24,6 @@ def read_all(source, folder):
             want = f[name][()]
             got = np.empty_like(want) if want.size == 0 else group.OpenMDArray(name).ReadAsArray()
             yield name, got, want
-
-
-def make_case(path, rng):
-    """A file with one random dataset `v`; returns what was chosen, for messages."""
-    rank = int(rng.integers(1, 5))
-    shape = [int(n) for n in rng.integers(1, [60, 20, 9, 6][rank - 1] + 1, rank)]
-    chunks = [int(rng.integers(1, n + 3)) for n in shape]
-    unlimited = [bool(b) for b in rng.random(rank) < 0.3]
-    room = [int(n) for n in rng.integers(0, 7, rank)]
-    maxshape = [None if u else s + r for s, r, u in zip(shape, room, unlimited, strict=True)]
-    chunks = [c if m is None else min(c, m) for c, m in zip(chunks, maxshape, strict=True)]
-    libver = [("earliest", "v108"), ("v110", "v110"), "latest"][int(rng.integers(3))]
-    dtype = TYPES[int(rng.integers(len(TYPES)))]
-    options = {}
-    if rng.random() < 0.6:
-        options["compression"] = int(rng.integers(0, 7))
-    if rng.random() < 0.4:
-        options["shuffle"] = True
-    if rng.random() < 0.3:
-        options["fletcher32"] = True
-    grown = rng.random() < 0.3
-    start = [max(1, s // 2) for s in shape] if grown else shape
-    with h5py.File(path, "w", libver=libver) as f:
-        v = f.create_dataset(
-            "v",
-            shape=start,
-            maxshape=maxshape,
-            chunks=tuple(chunks),
-            dtype=dtype,
-            fillvalue=int(rng.integers(0, 100)),
-            **options,
-        )
-        for step in range(2):
-            for _ in range(int(rng.integers(0, 6))):
-                corner = [int(rng.integers(0, n)) for n in v.shape]
-                box = tuple(slice(c, c + int(rng.integers(1, 8))) for c in corner)
-                values = rng.integers(0, 100, v[box].shape)
-                v[box] = values.astype(dtype)
-            if step == 0 and grown:
-                v.resize(shape)
-        if rng.random() < 0.2:
-            v[...] = rng.integers(0, 100, v.shape).astype(dtype)
-    return f"shape {shape} max {maxshape} chunks {chunks} {dtype} {libver} {options} grown {grown}"
 
 
 @pytest.mark.parametrize("block", range(10))
