@@ -82,8 +82,10 @@ impl BlockCache {
         let from = first * BLOCK;
         let mut bytes = vec![0; ((end * BLOCK).min(self.size) - from) as usize];
         self.reader.read_at(from, &mut bytes)?;
-        for (number, block) in (first..end).zip(bytes.chunks(BLOCK as usize)) {
-            if state.blocks.insert(number, block.to_vec()).is_none() {
+        let blocks =
+            if end - first == 1 { vec![bytes] } else { bytes.chunks(BLOCK as usize).map(<[u8]>::to_vec).collect() };
+        for (number, block) in (first..end).zip(blocks) {
+            if state.blocks.insert(number, block).is_none() {
                 state.order.push_back(number);
             }
             if state.order.len() > KEPT

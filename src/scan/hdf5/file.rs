@@ -43,6 +43,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `n` bytes.
+    #[inline]
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let bytes = self.data.get(self.at..self.at.checked_add(n)?)?;
         self.at += n;
@@ -55,13 +56,18 @@ impl<'a> Cursor<'a> {
     }
 
     /// A little-endian number of `n` bytes, at most 8.
+    #[inline]
     pub fn uint(&mut self, n: usize) -> Option<u64> {
+        if n == 8 {
+            return self.take(8)?.try_into().ok().map(u64::from_le_bytes);
+        }
         let mut wide = [0; 8];
         wide.get_mut(..n)?.copy_from_slice(self.take(n)?);
         Some(u64::from_le_bytes(wide))
     }
 
     /// An address of `n` bytes; all ones is [`UNDEFINED`].
+    #[inline]
     pub fn address(&mut self, n: usize) -> Option<u64> {
         let value = self.uint(n)?;
         Some(if n < 8 && value == (1 << (8 * n)) - 1 { UNDEFINED } else { value })
