@@ -50,6 +50,8 @@ constexpr const char *OPEN_OPTIONS =
     "<Option name='MISSING_SOURCE' type='string-select' description='Chunks of a source that can not be opened: an "
     "error, or fill values' default='ERROR'><Value>ERROR</Value><Value>FILL</Value></Option>"
     "<Option name='VERIFY_CHECKSUM' type='boolean' description='Verify checksums of chunks' default='YES'/>"
+    "<Option name='COORDS' type='boolean' description='Layers of chunks say where the chunks are, by their "
+    "coordinates: columns DIMENSION_min and DIMENSION_max' scope='vector' default='NO'/>"
     "</OpenOptionList>";
 
 void Register()

@@ -70,17 +70,18 @@ void Narrow(Range &range, size_t axis, swq_op op, GIntBig value)
         range.hi[axis] = std::min(range.hi[axis], key);
 }
 
-// Narrows the range by what a filter says of dimensions. The filter itself is
-// still evaluated on each row.
-void NarrowBy(const swq_expr_node *node, Range &range)
+// Narrows the range by what a filter says of dimensions. Returns whether that
+// is all it says; else it is still evaluated on each row.
+bool NarrowBy(const swq_expr_node *node, Range &range)
 {
     if (!node || node->eNodeType != SNT_OPERATION)
-        return;
+        return false;
     if (node->nOperation == SWQ_AND)
     {
+        bool all = true;
         for (int i = 0; i < node->nSubExprCount; ++i)
-            NarrowBy(node->papoSubExpr[i], range);
-        return;
+            all = NarrowBy(node->papoSubExpr[i], range) && all;
+        return all;
     }
     const auto isDimension = [&range](const swq_expr_node *n)
     {
@@ -101,14 +102,14 @@ void NarrowBy(const swq_expr_node *node, Range &range)
             static_cast<size_t>(node->papoSubExpr[0]->field_index);
         Narrow(range, axis, SWQ_GE, node->papoSubExpr[1]->int_value);
         Narrow(range, axis, SWQ_LE, node->papoSubExpr[2]->int_value);
-        return;
+        return true;
     }
     if (node->nSubExprCount != 2)
-        return;
+        return false;
     auto op = static_cast<swq_op>(node->nOperation);
     if (op != SWQ_EQ && op != SWQ_LT && op != SWQ_LE && op != SWQ_GT &&
         op != SWQ_GE)
-        return;
+        return false;
     const swq_expr_node *left = node->papoSubExpr[0];
     const swq_expr_node *right = node->papoSubExpr[1];
     if (isWhole(left) && isDimension(right))
@@ -120,9 +121,10 @@ void NarrowBy(const swq_expr_node *node, Range &range)
              : op == SWQ_GE ? SWQ_LE
                             : op;
     }
-    if (isDimension(left) && isWhole(right))
-        Narrow(range, static_cast<size_t>(left->field_index), op,
-               right->int_value);
+    if (!isDimension(left) || !isWhole(right))
+        return false;
+    Narrow(range, static_cast<size_t>(left->field_index), op, right->int_value);
+    return true;
 }
 
 // Rows of a table, or of a query.
@@ -203,15 +205,40 @@ class Layer final : public OGRLayer
 
     GIntBig GetFeatureCount(int force) override
     {
-        if (m_poAttrQuery || m_table < 0)
+        Range range = All();
+        if (!IsListed(range))
             return OGRLayer::GetFeatureCount(force);
         Text error;
-        const int64_t count =
-            mr_rows_count(m_store->Handle(), static_cast<size_t>(m_table),
-                          nullptr, nullptr, 0, error.out());
+        const int64_t count = mr_rows_count(
+            m_store->Handle(), static_cast<size_t>(m_table), range.lo.data(),
+            range.hi.data(), range.lo.size(), error.out());
         if (count < 0)
             Raise(error);
         return count;
+    }
+
+    OGRErr SetNextByIndex(GIntBig index) override
+    {
+        Range range = All();
+        if (!IsListed(range) || index < 0)
+            return OGRLayer::SetNextByIndex(index);
+        return Guarded(
+            [&]
+            {
+                ResetReading();
+                if (!Begin())
+                    return OGRERR_FAILURE;
+                // Rows before it are passed over, not made into features.
+                Text error;
+                int state = 1;
+                for (GIntBig i = 0; i < index && state > 0; ++i)
+                    state = mr_rows_next(m_rows, nullptr, error.out());
+                if (state < 0)
+                    Raise(error);
+                m_done = state <= 0;
+                return m_done ? OGRERR_FAILURE : OGRERR_NONE;
+            },
+            OGRERR_FAILURE);
     }
 
     OGRFeature *GetFeature(GIntBig fid) override
@@ -223,7 +250,8 @@ class Layer final : public OGRLayer
     bool GetArrowStream(struct ArrowArrayStream *stream,
                         CSLConstList options) override
     {
-        if (m_poAttrQuery || m_table < 0)
+        Range range = All();
+        if (!IsListed(range))
             return OGRLayer::GetArrowStream(stream, options);
         std::vector<const char *> without;
         for (int i = 0; i < m_definition->GetFieldCount(); ++i)
@@ -239,6 +267,7 @@ class Layer final : public OGRLayer
                             options, "MAX_FEATURES_IN_BATCH", "65536")));
         Text error;
         if (mr_rows_stream(m_store->Handle(), static_cast<size_t>(m_table),
+                           range.lo.data(), range.hi.data(), range.lo.size(),
                            without.data(), number ? "OGC_FID" : nullptr,
                            static_cast<size_t>(rows), stream, error.out()))
             return true;
@@ -249,8 +278,12 @@ class Layer final : public OGRLayer
     int TestCapability(const char *capability) const override
     {
         if (EQUAL(capability, OLCFastFeatureCount) ||
-            EQUAL(capability, OLCFastGetArrowStream))
-            return m_table >= 0 && m_poAttrQuery == nullptr;
+            EQUAL(capability, OLCFastGetArrowStream) ||
+            EQUAL(capability, OLCFastSetNextByIndex))
+        {
+            Range range = All();
+            return IsListed(range);
+        }
         if (EQUAL(capability, OLCRandomRead))
             return !m_counts.empty();
         return EQUAL(capability, OLCStringsAsUTF8) ||
@@ -263,6 +296,16 @@ class Layer final : public OGRLayer
         return {std::vector<uint64_t>(m_counts.size(), 0), m_counts};
     }
 
+    // Whether the rows are those of a table with keys in the range, which the
+    // filter narrows, without a look at each.
+    bool IsListed(Range &range) const
+    {
+        return m_table >= 0 &&
+               (!m_poAttrQuery || NarrowBy(static_cast<const swq_expr_node *>(
+                                               m_poAttrQuery->GetSWQExpr()),
+                                           range));
+    }
+
     bool Begin()
     {
         Text error;
@@ -271,10 +314,7 @@ class Layer final : public OGRLayer
         else
         {
             Range range = All();
-            if (m_poAttrQuery)
-                NarrowBy(static_cast<const swq_expr_node *>(
-                             m_poAttrQuery->GetSWQExpr()),
-                         range);
+            IsListed(range);
             m_rows = mr_rows_open(
                 m_store->Handle(), static_cast<size_t>(m_table),
                 range.lo.data(), range.hi.data(), range.lo.size(), error.out());

@@ -155,10 +155,12 @@ extern "C"
                           const uint64_t *lo, const uint64_t *hi, size_t rank,
                           char **error);
 
-    /** Rows of a table as an Arrow C stream, which the caller releases.
-     * `without` are columns to leave out; `number` is the name of a first
-     * column with the number of each row, or NULL. */
-    bool mr_rows_stream(const MrStore *store, size_t table,
+    /** Rows of a table, with keys in a range as for mr_rows_open, as an Arrow
+     * C stream, which the caller releases. `without` are columns to leave out;
+     * `number` is the name of a first column with the number of each row, or
+     * NULL. */
+    bool mr_rows_stream(const MrStore *store, size_t table, const uint64_t *lo,
+                        const uint64_t *hi, size_t rank,
                         const char *const *without, const char *number,
                         size_t batch, struct ArrowArrayStream *out,
                         char **error);

@@ -16,8 +16,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 pub enum Listing {
     /// A table; of chunks, those with keys in the range.
     Table(Table, Option<KeyRange>),
-    /// A query.
-    Sql(String),
+    /// A query, and the tables that have columns of bounds in it.
+    Sql(String, Vec<Table>),
 }
 
 /// Choices of a listing.
@@ -200,13 +200,14 @@ impl Batches {
                 });
                 Ok(Batches { schema, receiver })
             }
-            Listing::Sql(sql) => {
+            Listing::Sql(sql, bounded) => {
                 let (header, columns) = sync_channel(1);
                 std::thread::spawn(move || {
                     let mut collector: Option<Collector> = None;
                     let built = std::cell::RefCell::new(None);
                     let listed = store.each_of_sql(
                         &sql,
+                        &bounded,
                         &mut |list| {
                             let schema = schema_of(list, &options);
                             built.replace(Some(Collector::new(list, &options, Arc::clone(&schema), sender.clone())));

@@ -105,6 +105,22 @@ impl Calendar {
     }
 }
 
+impl Calendar {
+    /// The date of a day that [`Calendar::days`] counts; None outside the years 0 to 9999.
+    fn date(self, days: i64) -> Option<(i64, i64, i64)> {
+        let start = |year: i64| self.days(year, 1, 1);
+        // The year is near this one, whatever the calendar.
+        let guess = days.div_euclid(366).clamp(0, 9999);
+        let year = (guess.saturating_sub(1).max(0)..=9999.min(guess + 40))
+            .take_while(|y| start(*y).is_some_and(|s| s <= days))
+            .last()?;
+        let first = |month: i64| self.days(year, month, 1);
+        let month = (1..=12).take_while(|m| first(*m).is_some_and(|s| s <= days)).last()?;
+        let day = (1..=31).find(|d| self.days(year, month, *d) == Some(days))?;
+        Some((year, month, day))
+    }
+}
+
 fn gregorian_leap(year: i64) -> bool {
     year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0)
 }
@@ -197,6 +213,40 @@ impl TimeUnit {
         }
         let offset = self.epoch.instant.checked_sub(to.epoch.instant)?.checked_mul(scale)?;
         ratio(since_epoch.checked_add(offset)?, to_length.checked_mul(scale)?)
+    }
+}
+
+impl TimeUnit {
+    /// The date of a value, `1981-09-30T12:00:00`, with as many digits of the second as it has, up to milliseconds. None
+    /// for months and years, a doubtful epoch, the calendar `none`, a value that is no number, or a year beyond 9999.
+    pub fn date(&self, value: f64) -> Option<String> {
+        let length = self.length.filter(|_| self.epoch.doubt.is_none() && self.calendar != Calendar::None)?;
+        if !value.is_finite() {
+            return None;
+        }
+        let (mantissa, shift) = match parts(value) {
+            Some((m, s)) if s < 100 => (m, s),
+            // Less than any clock tells.
+            _ if value.abs() < 1e-20 => (0, 0),
+            _ => return None,
+        };
+        let scale = 1i128 << shift;
+        // Rounded to milliseconds: a float of days does not tell more.
+        let unit = SECOND / 1000;
+        let since = mantissa.checked_mul(length)?;
+        let milliseconds =
+            since.checked_mul(2)?.checked_add(scale.checked_mul(unit)?)?.div_euclid(scale.checked_mul(2 * unit)?);
+        let start = self.epoch.instant.div_euclid(unit);
+        let total = start.checked_add(milliseconds)?;
+        let (days, rest) = (total.div_euclid(DAY / unit), total.rem_euclid(DAY / unit));
+        let (year, month, day) = self.calendar.date(i64::try_from(days).ok()?)?;
+        let (seconds, fraction) = (rest / 1000, rest % 1000);
+        let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
+        if fraction != 0 {
+            text.push_str(format!(".{fraction:03}").trim_end_matches('0'));
+        }
+        Some(text)
     }
 }
 
@@ -542,5 +592,34 @@ mod tests {
         assert!(calendars_equal(Some("Gregorian"), Some("standard")));
         assert!(!calendars_equal(Some("custom"), None));
         assert!(calendars_equal(Some("custom"), Some("custom")));
+    }
+
+    /// As cftime has them.
+    #[test]
+    fn dates() {
+        for (value, units, calendar, date) in [
+            (1339.0, "days since 1978-01-01 12:00:00", None, "1981-09-01T12:00:00"),
+            (0.0, "days since 1582-10-04", Some("standard"), "1582-10-04T00:00:00"),
+            (1.0, "days since 1582-10-04", Some("standard"), "1582-10-15T00:00:00"),
+            (59.0, "days since 2000-01-01", Some("noleap"), "2000-03-01T00:00:00"),
+            (59.0, "days since 2001-01-01", Some("all_leap"), "2001-02-29T00:00:00"),
+            (59.0, "days since 2000-01-01", Some("360_day"), "2000-02-30T00:00:00"),
+            (359.0, "days since 1999-01-01", Some("360_day"), "1999-12-30T00:00:00"),
+            (1.5, "hours since 1970-01-01", None, "1970-01-01T01:30:00"),
+            (0.25, "seconds since 1970-01-01", None, "1970-01-01T00:00:00.25"),
+            (-1.0, "days since 2000-03-01", Some("gregorian"), "2000-02-29T00:00:00"),
+            (-1.0, "days since 1900-03-01", Some("proleptic_gregorian"), "1900-02-28T00:00:00"),
+            (-1.0, "days since 1900-03-01", Some("julian"), "1900-02-29T00:00:00"),
+            // 0.00288 of a second
+            (23725.0416667, "days since 1950-01-01", None, "2014-12-16T01:00:00.003"),
+            (1.0e6, "days since 0001-01-01", Some("julian"), "2738-11-08T00:00:00"),
+            (3_652_058.0, "days since 0001-01-01", Some("proleptic_gregorian"), "9999-12-31T00:00:00"),
+        ] {
+            let unit = TimeUnit::parse(units, calendar).unwrap();
+            assert_eq!(unit.date(value).as_deref(), Some(date), "{value} {units} {calendar:?}");
+        }
+        let unit = TimeUnit::parse("days since 2000-01-01", None).unwrap();
+        assert_eq!([f64::NAN, f64::INFINITY, 1e300, -1e9].map(|v| unit.date(v)), [None, None, None, None]);
+        assert_eq!(TimeUnit::parse("months since 2000-01-01", None).unwrap().date(1.0), None);
     }
 }

@@ -16,8 +16,10 @@ use std::sync::Arc;
 
 /// An open store, as C++ holds it.
 pub struct MrStore {
-    reader: Reader,
+    pub(super) reader: Reader,
     config: ThreadConfig,
+    /// Whether listings of chunks say where they are.
+    pub(super) coords: bool,
 }
 
 /// Loads the driver.
@@ -75,12 +77,23 @@ unsafe extern "C" fn mr_split_name(
     }
 }
 
-fn parse_options(list: &[String]) -> Result<(OpenOptions, ReadOptions)> {
-    let (mut open, mut read) = (OpenOptions::default(), ReadOptions::default());
+struct Options {
+    open: OpenOptions,
+    read: ReadOptions,
+    coords: bool,
+}
+
+fn parse_options(list: &[String]) -> Result<Options> {
+    let (mut open, mut read, mut coords) = (OpenOptions::default(), ReadOptions::default(), false);
     for item in list {
         let Some((key, value)) = item.split_once('=') else { continue };
         let upper = value.to_ascii_uppercase();
         let bad = |wanted: &str| Error::Invalid(format!("open option {key}={value}: it is {wanted}"));
+        let truth = || match upper.as_str() {
+            "YES" | "TRUE" | "ON" | "1" => Ok(true),
+            "NO" | "FALSE" | "OFF" | "0" => Ok(false),
+            _ => Err(bad("YES or NO")),
+        };
         match key.to_ascii_uppercase().as_str() {
             "TARGET" => open.target = Some(value.to_owned()),
             "NUM_THREADS" if upper == "ALL_CPUS" => {}
@@ -108,17 +121,12 @@ fn parse_options(list: &[String]) -> Result<(OpenOptions, ReadOptions)> {
                     _ => return Err(bad("ERROR or FILL")),
                 }
             }
-            "VERIFY_CHECKSUM" => {
-                read.verify_checksum = match upper.as_str() {
-                    "YES" | "TRUE" | "ON" | "1" => true,
-                    "NO" | "FALSE" | "OFF" | "0" => false,
-                    _ => return Err(bad("YES or NO")),
-                }
-            }
+            "VERIFY_CHECKSUM" => read.verify_checksum = truth()?,
+            "COORDS" => coords = truth()?,
             _ => {}
         }
     }
-    Ok((open, read))
+    Ok(Options { open, read, coords })
 }
 
 #[unsafe(no_mangle)]
@@ -137,7 +145,7 @@ unsafe extern "C" fn mr_open(
                 list.extend(from_c(*at));
                 at = at.add(1);
             }
-            let (mut open, read) = parse_options(&list)?;
+            let Options { mut open, read, coords } = parse_options(&list)?;
             if path.starts_with("/vsi") {
                 open.vfs = Some(super::vfs::register()?);
             }
@@ -145,7 +153,7 @@ unsafe extern "C" fn mr_open(
             let opener = VsiOpener::default();
             let config = opener.config.clone();
             let reader = Reader::new(store, Arc::new(opener), read)?;
-            Ok(Box::into_raw(Box::new(MrStore { reader, config })))
+            Ok(Box::into_raw(Box::new(MrStore { reader, config, coords })))
         })
     }
 }
@@ -165,13 +173,29 @@ unsafe extern "C" fn mr_close(store: *mut MrStore) {
     }
 }
 
+/// What is behind a handle.
+///
+/// # Safety
+/// `store` was made by `mr_open` and is not closed while it is used.
+pub(super) unsafe fn handle<'a>(store: *const MrStore) -> Result<&'a MrStore> {
+    // SAFETY: the caller's promise.
+    unsafe { store.as_ref() }.ok_or_else(|| Error::Invalid("there is no open store".into()))
+}
+
 /// The reader behind a handle.
 ///
 /// # Safety
-/// `store` was made by `mr_open` and is not closed while the reader is used.
+/// As [`handle`].
 pub(super) unsafe fn reader<'a>(store: *const MrStore) -> Result<&'a Reader> {
     // SAFETY: the caller's promise.
-    unsafe { store.as_ref() }.map(|s| &s.reader).ok_or_else(|| Error::Invalid("there is no open store".into()))
+    Ok(&unsafe { handle(store) }?.reader)
+}
+
+impl MrStore {
+    /// The caller's configuration, on this thread and those that read for it, until the guard is dropped.
+    pub(super) fn enter(&self) -> Call {
+        self.config.enter()
+    }
 }
 
 /// The reader behind a handle, for a call that reads sources.
@@ -404,7 +428,7 @@ mod tests {
     fn sizes_and_options() {
         let of = |text: &str| parse_options(&[text.to_owned()]);
         assert_eq!(of("VERIFY=full").unwrap().1.verify, Verify::Full);
-        assert_eq!(of("TARGET=t").unwrap().0.target.as_deref(), Some("t"));
+        assert_eq!(of("TARGET=t").unwrap().open.target.as_deref(), Some("t"));
         for bad in ["VERIFY=maybe", "NUM_THREADS=0", "NUM_THREADS=x", "MISSING_SOURCE=x", "CACHE_SIZE=1TBX"] {
             assert!(of(bad).is_err(), "{bad}");
         }

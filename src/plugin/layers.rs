@@ -1,6 +1,6 @@
 //! Tables for GDAL's vector side: rows one by one, and Arrow streams.
 
-use super::exports::{MrStore, reader, slice};
+use super::exports::{MrStore, handle, slice};
 use super::ffi::MrValue;
 use super::guard::{from_c, guard, to_c};
 use crate::model::ArrayDesc;
@@ -64,12 +64,20 @@ fn metadata(desc: &ArrayDesc) -> Map<String, Value> {
     items
 }
 
-fn tables(store: &Store) -> Result<Vec<Table>> {
-    store.tables()
+/// A table with its columns of bounds, if they are wanted.
+fn bounded(store: &MrStore, table: Table) -> Result<Table> {
+    match table.array {
+        Some(array) if store.coords => {
+            let _call = store.enter();
+            Ok(table.with_bounds(store.reader.chunk_bounds(array)?))
+        }
+        _ => Ok(table),
+    }
 }
 
-fn table(store: &Store, number: usize) -> Result<Table> {
-    tables(store)?.into_iter().nth(number).ok_or_else(|| Error::Invalid(format!("there is no table number {number}")))
+fn table(store: &MrStore, number: usize) -> Result<Table> {
+    let table = store.reader.store().tables()?.into_iter().nth(number);
+    bounded(store, table.ok_or_else(|| Error::Invalid(format!("there is no table number {number}")))?)
 }
 
 /// A range of keys of the caller; None for all.
@@ -107,8 +115,13 @@ unsafe extern "C" fn mr_tables(store: *const MrStore, error: *mut *mut c_char) -
     // SAFETY: a handle of the caller.
     unsafe {
         guard(error, std::ptr::null_mut(), || {
-            let store = reader(store)?.store();
-            let list: Vec<Value> = tables(store)?
+            let handle = handle(store)?;
+            let store = handle.reader.store();
+            let list: Vec<Value> = store
+                .tables()?
+                .into_iter()
+                .map(|t| bounded(handle, t))
+                .collect::<Result<Vec<_>>>()?
                 .iter()
                 .map(|t| {
                     let desc = t.array.map(|a| &store.arrays()[a]);
@@ -136,8 +149,8 @@ unsafe extern "C" fn mr_rows_open(
     // SAFETY: a handle of the caller and `rank` values each.
     unsafe {
         guard(error, std::ptr::null_mut(), || {
-            let store = reader(store)?.store();
-            open(store, Listing::Table(table(store, number)?, range(lo, hi, rank)))
+            let store = handle(store)?;
+            open(store.reader.store(), Listing::Table(table(store, number)?, range(lo, hi, rank)))
         })
     }
 }
@@ -147,7 +160,14 @@ unsafe extern "C" fn mr_rows_sql(store: *const MrStore, sql: *const c_char, erro
     // SAFETY: a handle and a text of the caller.
     unsafe {
         guard(error, std::ptr::null_mut(), || {
-            open(reader(store)?.store(), Listing::Sql(from_c(sql).unwrap_or_default()))
+            let handle = handle(store)?;
+            let sql = from_c(sql).unwrap_or_default();
+            let store = handle.reader.store();
+            let tables = if handle.coords { store.tables()? } else { Vec::new() };
+            // Of arrays that the query does not name, nothing is read.
+            let named = tables.into_iter().filter(|t| t.array.is_some() && sql.contains(&t.name));
+            let bounded = named.map(|t| bounded(handle, t)).collect::<Result<_>>()?;
+            open(store, Listing::Sql(sql, bounded))
         })
     }
 }
@@ -245,8 +265,11 @@ unsafe extern "C" fn mr_rows_count(
     // SAFETY: a handle of the caller and `rank` values each.
     unsafe {
         guard(error, -1, || {
-            let store = reader(store)?.store();
-            let count = store.count_rows(&table(store, number)?, range(lo, hi, rank).as_ref())?;
+            let handle = handle(store)?;
+            // What the columns say does not matter here.
+            let table = handle.reader.store().tables()?.into_iter().nth(number);
+            let table = table.ok_or_else(|| Error::Invalid(format!("there is no table number {number}")))?;
+            let count = handle.reader.store().count_rows(&table, range(lo, hi, rank).as_ref())?;
             Ok(i64::try_from(count).unwrap_or(i64::MAX))
         })
     }
@@ -256,16 +279,19 @@ unsafe extern "C" fn mr_rows_count(
 unsafe extern "C" fn mr_rows_stream(
     store: *const MrStore,
     number: usize,
+    lo: *const u64,
+    hi: *const u64,
+    rank: usize,
     without: *const *const c_char,
     row_number: *const c_char,
     batch: usize,
     out: *mut FFI_ArrowArrayStream,
     error: *mut *mut c_char,
 ) -> bool {
-    // SAFETY: a handle, texts and a place of the caller; the list ends with a null.
+    // SAFETY: a handle, `rank` values each, texts and a place of the caller; the list ends with a null.
     unsafe {
         guard(error, false, || {
-            let store = reader(store)?.store();
+            let store = handle(store)?;
             let mut list = Vec::new();
             let mut at = without;
             while !at.is_null() && !(*at).is_null() {
@@ -273,7 +299,8 @@ unsafe extern "C" fn mr_rows_stream(
                 at = at.add(1);
             }
             let options = BatchOptions { rows: batch, number: from_c(row_number), without: list };
-            let batches = Batches::new(store, Listing::Table(table(store, number)?, None), options)?;
+            let listing = Listing::Table(table(store, number)?, range(lo, hi, rank));
+            let batches = Batches::new(store.reader.store(), listing, options)?;
             // The place holds nothing of ours yet.
             out.write(FFI_ArrowArrayStream::new(Box::new(batches)));
             Ok(true)

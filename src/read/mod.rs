@@ -13,6 +13,7 @@
 //! Threads live as long as one call. Locks are held for bookkeeping only, never while something is read or decoded.
 
 mod batch;
+mod bounds;
 mod cache;
 mod computed;
 mod reader;

@@ -4,10 +4,12 @@
 //! view in `view.rs`.
 
 mod check;
+mod connection;
 mod dimensions;
 mod names;
 mod plan_index;
 mod publish;
+mod query;
 mod read;
 mod remap;
 mod rows;
@@ -20,7 +22,7 @@ pub use names::view_name;
 pub use publish::PublishOptions;
 pub use read::Store;
 pub use remap::RemapRule;
-pub use tables::{Cell, Column, ColumnKind, KeyRange, RowSink, Table};
+pub use tables::{Bounds, Cell, ChunkBounds, Column, ColumnKind, KeyRange, RowSink, Table};
 pub use write::{Placement, RowData, Writer, is_store_file};
 
 use crate::io::Stat;

@@ -1,5 +1,6 @@
 //! Reading a store.
 
+use super::connection::{Db, escape};
 use super::names::{quote, view_name};
 use super::plan_index::{ChunkBox, PlanIndex, chunk_box};
 use super::rows::{attr_types, column_or_null, columns, read_arrays, sqlite};
@@ -8,7 +9,7 @@ use super::{ChunkRef, OpenOptions, Source, SourceId, SourceRef, dimensions};
 use crate::io::Stat;
 use crate::model::{ArrayDesc, Attributes, ChunkKey, DimInfo, Storage};
 use crate::{Error, Result};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,7 +37,7 @@ pub struct Store {
 /// A connection, and the process it belongs to: SQLite's can't be carried across a fork.
 #[derive(Debug)]
 struct Session {
-    db: std::mem::ManuallyDrop<Connection>,
+    db: std::mem::ManuallyDrop<Db>,
     process: u32,
 }
 
@@ -46,7 +47,7 @@ impl Drop for Session {
             // Closed here, in the process that opened it; a forked child leaves its parent's alone.
             let db = std::mem::replace(
                 &mut *self.db,
-                match Connection::open_in_memory() {
+                match Db::nothing() {
                     Ok(empty) => empty,
                     Err(_) => return,
                 },
@@ -86,43 +87,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A path in an SQLite URI.
-fn escape(path: &str) -> String {
-    path.bytes()
-        .map(|b| match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => char::from(b).to_string(),
-            _ => format!("%{b:02X}"),
-        })
-        .collect()
-}
-
-pub(super) fn connect(path: &str, vfs: Option<&str>) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let open = |name: &str, flags| -> rusqlite::Result<Connection> {
-        let db = match vfs {
-            Some(vfs) => Connection::open_with_flags_and_vfs(name, flags, vfs)?,
-            None => Connection::open_with_flags(name, flags)?,
-        };
-        db.busy_timeout(std::time::Duration::from_secs(5))?;
-        db.set_prepared_statement_cache_capacity(64);
-        // The file may come from anyone: what is in its schema is not trusted.
-        db.execute_batch("PRAGMA trusted_schema=OFF; PRAGMA query_only=ON; PRAGMA cell_size_check=ON;")?;
-        db.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
-        Ok(db)
-    };
-    match open(path, flags) {
-        // A store in WAL mode in a folder that can't be written: nobody can be writing it.
-        Err(rusqlite::Error::SqliteFailure(e, _))
-            if matches!(e.code, rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
-                && Path::new(path).is_file() =>
-        {
-            let escaped = escape(path);
-            open(&format!("file:{escaped}?immutable=1"), flags | OpenFlags::SQLITE_OPEN_URI)
-        }
-        other => other,
-    }
-}
-
 impl Store {
     /// Opens a store that this or other software made.
     ///
@@ -140,7 +104,7 @@ impl Store {
             return Err(store_error(path, "there is no such file"));
         }
         let folder = absolute.rsplit_once('/').map_or(String::new(), |(f, _)| f.to_owned());
-        let db = connect(&absolute, options.vfs).map_err(sqlite(path))?;
+        let db = Db::open(&absolute, options.vfs).map_err(sqlite(path))?;
         let meta = read_meta(&db).map_err(|e| match e {
             rusqlite::Error::SqliteFailure(f, _) if f.code == rusqlite::ErrorCode::NotADatabase => {
                 store_error(path, "is not an SQLite file")
@@ -207,8 +171,8 @@ impl Store {
     }
 
     /// A new connection.
-    pub(super) fn connect(&self) -> Result<Connection> {
-        connect(&self.absolute, self.vfs).map_err(sqlite(&self.path))
+    pub(super) fn connect(&self) -> Result<Db> {
+        Db::open(&self.absolute, self.vfs).map_err(sqlite(&self.path))
     }
 
     /// Runs `f` with a connection of this process.
@@ -218,6 +182,7 @@ impl Store {
             let db = self.connect()?;
             *session = Session { db: std::mem::ManuallyDrop::new(db), process: std::process::id() };
         }
+        session.db.goes_on();
         f(&session.db)
     }
 
@@ -312,10 +277,12 @@ impl Store {
 
     /// A stored path with the rule of the target applied.
     pub(super) fn remapped(&self, name: &str) -> String {
-        let mapped = self.remap.iter().find_map(|(prefix, replacement)| {
-            name.strip_prefix(prefix.as_str()).map(|rest| format!("{replacement}{rest}"))
-        });
-        mapped.unwrap_or_else(|| name.to_owned())
+        remapped_by(&self.remap, name)
+    }
+
+    /// (prefix, replacement) of the target, longest prefix first.
+    pub(super) fn rules(&self) -> &[(String, String)] {
+        &self.remap
     }
 
     /// A stored path as it is opened: remapped, and relative to the store's folder.
@@ -621,6 +588,14 @@ impl Store {
             }
         })
     }
+}
+
+/// A path with the first of the rules applied that goes with it.
+pub(super) fn remapped_by(rules: &[(String, String)], name: &str) -> String {
+    let mapped = rules.iter().find_map(|(prefix, replacement)| {
+        name.strip_prefix(prefix.as_str()).map(|rest| format!("{replacement}{rest}"))
+    });
+    mapped.unwrap_or_else(|| name.to_owned())
 }
 
 fn bind(statement: &mut rusqlite::CachedStatement<'_>, index: usize, value: u64) -> rusqlite::Result<()> {

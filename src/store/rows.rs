@@ -242,5 +242,13 @@ pub fn write_array(db: &Connection, desc: &ArrayDesc) -> rusqlite::Result<()> {
 
 /// SQLite's error, with the store's path.
 pub fn sqlite(path: &str) -> impl Fn(rusqlite::Error) -> Error + '_ {
-    move |source| Error::Sqlite { path: path.to_owned(), source }
+    move |source| match source {
+        rusqlite::Error::SqliteFailure(e, _) if e.code == rusqlite::ErrorCode::OperationInterrupted => Error::Store {
+            path: path.to_owned(),
+            what: "a query takes too long without a row: the store's views may be made so on purpose, or they need an \
+                   index; `gdal driver mdimrefs publish --materialize` makes tables of them"
+                .into(),
+        },
+        source => Error::Sqlite { path: path.to_owned(), source },
+    }
 }

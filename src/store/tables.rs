@@ -2,14 +2,15 @@
 //!
 //! Chunks do not come from the SQL view: the plan is walked box by box, and each box is one look-up in the chunk table.
 
+use super::connection::Db;
 use super::names::quote;
 use super::read::{Lookup, Store};
 use super::rows::{columns, sqlite};
 use super::view_name;
 use crate::model::Storage;
 use crate::{Error, Result};
-use rusqlite::Connection;
 use rusqlite::types::ValueRef;
+use std::sync::Arc;
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +36,55 @@ pub struct Column {
     pub kind: ColumnKind,
 }
 
+/// What the coordinate of one dimension says of each chunk along it: least and greatest value of its elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChunkBounds {
+    /// Dimension, by its place in the array.
+    pub axis: usize,
+    /// Its own name: the columns are `<name>_min` and `<name>_max`.
+    pub name: String,
+    /// By chunk along the dimension.
+    pub bounds: Bounds,
+}
+
+/// Least and greatest values.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bounds {
+    /// Numbers; NaN where there is none.
+    Numbers(Vec<[f64; 2]>),
+    /// Times as ISO 8601 text, which sorts as they do.
+    Times(Vec<[String; 2]>),
+}
+
+impl Bounds {
+    fn kind(&self) -> ColumnKind {
+        match self {
+            Bounds::Numbers(_) => ColumnKind::Real,
+            Bounds::Times(_) => ColumnKind::Text,
+        }
+    }
+
+    /// The bounds of chunk number `key` as cells.
+    pub(super) fn cells(&self, key: usize) -> [Cell<'_>; 2] {
+        let number = |v: f64| if v.is_nan() { Cell::Null } else { Cell::Real(v) };
+        let cells = match self {
+            Bounds::Numbers(list) => list.get(key).map(|b| [number(b[0]), number(b[1])]),
+            Bounds::Times(list) => list.get(key).map(|b| [Cell::Text(&b[0]), Cell::Text(&b[1])]),
+        };
+        cells.unwrap_or([Cell::Null, Cell::Null])
+    }
+
+    /// Chunks along the dimension.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Bounds::Numbers(list) => list.len(),
+            Bounds::Times(list) => list.len(),
+        }
+    }
+}
+
 /// A table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Name.
     pub name: String,
@@ -44,6 +92,21 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Number of the array whose chunks these are; None for the tables of the format.
     pub array: Option<usize>,
+    /// What its last columns say: where the chunks are.
+    pub bounds: Arc<[ChunkBounds]>,
+}
+
+impl Table {
+    /// The table with columns of where the chunks are, at its end.
+    pub fn with_bounds(mut self, bounds: Vec<ChunkBounds>) -> Table {
+        for b in &bounds {
+            for end in ["min", "max"] {
+                self.columns.push(Column { name: format!("{}_{end}", b.name), kind: b.bounds.kind() });
+            }
+        }
+        self.bounds = bounds.into();
+        self
+    }
 }
 
 /// A value of a row.
@@ -96,6 +159,15 @@ fn cell<'a>(value: ValueRef<'a>, kind: ColumnKind) -> Cell<'a> {
     }
 }
 
+/// A condition on each key, with parameters from number `first` on.
+fn within(rank: usize, first: usize) -> String {
+    (0..rank).map(|i| format!(" AND dim_{i}>=?{} AND dim_{i}<?{}", first + 2 * i, first + 2 * i + 1)).collect()
+}
+
+fn signed(v: u64) -> i64 {
+    i64::try_from(v).unwrap_or(i64::MAX)
+}
+
 impl Store {
     /// The tables that there are: chunks of each referenced array with a plan first.
     ///
@@ -118,14 +190,19 @@ impl Store {
                 column("info", ColumnKind::Text),
                 column("data", ColumnKind::Blob),
             ]);
-            tables.push(Table { name: view_name(&desc.name), columns: list, array: Some(number) });
+            tables.push(Table {
+                name: view_name(&desc.name),
+                columns: list,
+                array: Some(number),
+                bounds: Arc::default(),
+            });
         }
         let db = self.connect()?;
         for name in TABLES {
             let have = columns(&db, name).map_err(sqlite(self.path()))?;
             if !have.is_empty() {
                 let list = have.iter().map(|c| column(c, kind_of(c))).collect();
-                tables.push(Table { name: name.to_owned(), columns: list, array: None });
+                tables.push(Table { name: name.to_owned(), columns: list, array: None, bounds: Arc::default() });
             }
         }
         Ok(tables)
@@ -139,7 +216,7 @@ impl Store {
         // A connection of its own: others go on reading.
         let db = self.connect()?;
         match table.array {
-            Some(array) => self.each_chunk(&db, array, range, sink),
+            Some(array) => self.each_chunk(&db, array, table, range, sink),
             None => {
                 let list: Vec<String> = table.columns.iter().map(|c| quote(&c.name)).collect();
                 let sql = format!("SELECT {} FROM {}", list.join(","), quote(&table.name));
@@ -153,27 +230,70 @@ impl Store {
     /// # Errors
     /// As [`Store::each_row`].
     pub fn count_rows(&self, table: &Table, range: Option<&KeyRange>) -> Result<u64> {
-        let mut count = 0;
-        if table.array.is_none() {
-            let db = self.connect()?;
+        let db = self.connect()?;
+        let failed = sqlite(self.path());
+        let count = |n: i64| u64::try_from(n).unwrap_or(0);
+        let Some(array) = table.array else {
             let sql = format!("SELECT count(*) FROM {}", quote(&table.name));
-            let n: i64 = db.query_row(&sql, [], |r| r.get(0)).map_err(sqlite(self.path()))?;
-            return Ok(n.max(0) as u64);
+            return Ok(count(db.query_row(&sql, [], |r| r.get(0)).map_err(&failed)?));
+        };
+        let Some((lo, hi)) = self.key_range(array, range)? else { return Ok(0) };
+        let Lookup::Plan { index, .. } = self.lookup(&db, array)? else {
+            let mut rows = 0;
+            self.each_row(table, range, &mut |_, _| {
+                rows += 1;
+                Ok(true)
+            })?;
+            return Ok(rows);
+        };
+        // Boxes do not overlap, so each row is counted once; keys alone are looked at.
+        let rank = lo.len();
+        let name = &self.arrays()[array].name;
+        let sql = format!("SELECT count(*) FROM {} WHERE source_id=?1{}", quote(name), within(rank, 2));
+        let mut statement = db.prepare(&sql).map_err(&failed)?;
+        let mut total = 0;
+        for b in index.meeting(&lo, &hi) {
+            db.goes_on();
+            statement.raw_bind_parameter(1, b.source_id).map_err(&failed)?;
+            for axis in 0..rank {
+                let shift = |k: u64| signed(k - b.lo[axis] + b.src[axis]);
+                let (from, to) = (lo[axis].max(b.lo[axis]), hi[axis].min(b.hi[axis]));
+                statement.raw_bind_parameter(2 * axis + 2, shift(from)).map_err(&failed)?;
+                statement.raw_bind_parameter(2 * axis + 3, shift(to)).map_err(&failed)?;
+            }
+            if let Some(row) = statement.raw_query().next().map_err(&failed)? {
+                total += count(row.get(0).map_err(&failed)?);
+            }
         }
-        self.each_row(table, range, &mut |_, _| {
-            count += 1;
-            Ok(true)
-        })?;
-        Ok(count)
+        Ok(total)
     }
 
-    /// Runs a query of the user's: its columns, then its rows.
+    /// The part of a range of keys that lies in the chunk grid of an array; None if there is none.
+    fn key_range(&self, array: usize, range: Option<&KeyRange>) -> Result<Option<(Vec<u64>, Vec<u64>)>> {
+        let counts = self.arrays()[array].grid()?.counts();
+        let lo: Vec<u64> = (0..counts.len()).map(|a| range.and_then(|r| r.lo.get(a)).copied().unwrap_or(0)).collect();
+        let hi: Vec<u64> = (0..counts.len())
+            .map(|a| range.and_then(|r| r.hi.get(a)).copied().unwrap_or(u64::MAX).min(counts[a]))
+            .collect();
+        Ok(lo.iter().zip(&hi).all(|(l, h)| l < h).then_some((lo, hi)))
+    }
+
+    /// Runs a query of the user's: its columns, then its rows. `refs_<array>` are those of the target; those of `bounded`
+    /// have its columns of bounds.
     ///
     /// # Errors
     /// [`Error::Sqlite`] with SQLite's message, also for a statement that would write.
-    pub fn each_of_sql(&self, sql: &str, header: &mut dyn FnMut(&[Column]), sink: &mut RowSink<'_>) -> Result<()> {
-        let db = self.connect()?;
+    pub fn each_of_sql(
+        &self,
+        sql: &str,
+        bounded: &[Table],
+        header: &mut dyn FnMut(&[Column]),
+        sink: &mut RowSink<'_>,
+    ) -> Result<()> {
         let failed = sqlite(self.path());
+        let mut db = self.connect()?;
+        self.shadow_views(&db, sql, bounded)?;
+        db.only_select().map_err(&failed)?;
         let list = {
             let mut statement = db.prepare(sql).map_err(&failed)?;
             if !statement.readonly() {
@@ -213,12 +333,13 @@ impl Store {
         self.each_of(&db, sql, &list, sink)
     }
 
-    fn each_of(&self, db: &Connection, sql: &str, list: &[Column], sink: &mut RowSink<'_>) -> Result<()> {
+    fn each_of(&self, db: &Db, sql: &str, list: &[Column], sink: &mut RowSink<'_>) -> Result<()> {
         let failed = sqlite(self.path());
         let mut statement = db.prepare(sql).map_err(&failed)?;
         let mut rows = statement.query([]).map_err(&failed)?;
         let mut number = 0;
         while let Some(row) = rows.next().map_err(&failed)? {
+            db.goes_on();
             let mut cells = Vec::with_capacity(list.len());
             for (i, column) in list.iter().enumerate() {
                 cells.push(cell(row.get_ref(i).map_err(&failed)?, column.kind));
@@ -233,25 +354,19 @@ impl Store {
 
     fn each_chunk(
         &self,
-        db: &Connection,
+        db: &Db,
         array: usize,
+        table: &Table,
         range: Option<&KeyRange>,
         sink: &mut RowSink<'_>,
     ) -> Result<()> {
         let desc = &self.arrays()[array];
         let failed = sqlite(self.path());
-        let counts = desc.grid()?.counts();
+        let grid = desc.grid()?;
+        let counts = grid.counts();
         let rank = counts.len();
-        let lo: Vec<u64> = (0..rank).map(|a| range.and_then(|r| r.lo.get(a)).copied().unwrap_or(0)).collect();
-        let hi: Vec<u64> =
-            (0..rank).map(|a| range.and_then(|r| r.hi.get(a)).copied().unwrap_or(u64::MAX).min(counts[a])).collect();
-        if (0..rank).any(|a| lo[a] >= hi[a]) {
-            return Ok(());
-        }
+        let Some((lo, hi)) = self.key_range(array, range)? else { return Ok(()) };
         let dims: Vec<String> = (0..rank).map(|i| format!("dim_{i}")).collect();
-        let within = |first: usize| -> String {
-            (0..rank).map(|i| format!(" AND dim_{i}>=?{} AND dim_{i}<?{}", first + 2 * i, first + 2 * i + 1)).collect()
-        };
         let select = |table: &str, path: &str| -> Result<String> {
             let have = columns(db, table).map_err(&failed)?;
             let list: Vec<String> = ["present", "offset", "size", "info", "data"]
@@ -260,10 +375,16 @@ impl Store {
                 .collect();
             Ok(format!("SELECT {}, {}, {path} FROM {}", dims.join(","), list.join(","), quote(table)))
         };
-        let signed = |v: u64| i64::try_from(v).unwrap_or(i64::MAX);
+        let mut left = grid.len();
         let mut emit =
             |row: &rusqlite::Row<'_>, shift: &dyn Fn(usize, u64) -> u64, path: Option<&str>| -> Result<bool> {
-                let mut cells = Vec::with_capacity(rank + 6);
+                db.goes_on();
+                // A view may make rows without end.
+                left = left.checked_sub(1).ok_or_else(|| Error::Store {
+                    path: self.path().to_owned(),
+                    what: format!("{} has more rows than there are chunks", view_name(&desc.name)),
+                })?;
+                let mut cells = Vec::with_capacity(rank + 6 + 2 * table.bounds.len());
                 let mut number = 0i64;
                 for (axis, count) in counts.iter().enumerate() {
                     let key: i64 = row.get(axis).map_err(&failed)?;
@@ -284,11 +405,15 @@ impl Store {
                 cells.push(cell(get(2)?, ColumnKind::Integer));
                 cells.push(cell(get(3)?, ColumnKind::Text));
                 cells.push(data);
+                for b in table.bounds.iter() {
+                    let Cell::Integer(key) = cells[b.axis] else { continue };
+                    cells.extend(b.bounds.cells(usize::try_from(key).unwrap_or(usize::MAX)));
+                }
                 sink(number, &cells)
             };
         match self.lookup(db, array)? {
             Lookup::Plan { index, .. } => {
-                let sql = format!("{} WHERE source_id=?1{}", select(&desc.name, "NULL")?, within(2));
+                let sql = format!("{} WHERE source_id=?1{}", select(&desc.name, "NULL")?, within(rank, 2));
                 let mut statement = db.prepare(&sql).map_err(&failed)?;
                 for b in index.meeting(&lo, &hi) {
                     let path = self.path_of(db, b.source_id)?;
@@ -309,7 +434,7 @@ impl Store {
                 }
             }
             Lookup::Whole { .. } => {
-                let sql = format!("{} WHERE 1{}", select(&view_name(&desc.name), "path")?, within(1));
+                let sql = format!("{} WHERE 1{}", select(&view_name(&desc.name), "path")?, within(rank, 1));
                 let mut statement = db.prepare(&sql).map_err(&failed)?;
                 for axis in 0..rank {
                     statement.raw_bind_parameter(2 * axis + 1, signed(lo[axis])).map_err(&failed)?;
