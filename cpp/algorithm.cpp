@@ -161,8 +161,7 @@ class Command final : public GDALAlgorithm
                     &progress, output.out(), error.out()))
         {
             // A check that finds something has a report all the same.
-            if (output.get())
-                m_output = output.get();
+            m_output = output.get();
             ReportError(CE_Failure, CPLE_AppDefined, "%s", error.get());
             return false;
         }

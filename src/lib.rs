@@ -20,13 +20,15 @@
 //! - [`vrt`]: the mosaic VRT as a plan. [`plan`]: checks that sources agree, placements, coordinates.
 //! - [`table`]: the store's tables as Arrow batches.
 //! - [`read`]: a window of an array into a buffer.
+//! - [`export`]: the references in other forms.
 //! - [`ops`]: one module for each command.
 //! - `plugin` (feature `plugin`): the GDAL driver; the only module that knows GDAL.
 //!
-//! Imports go one way: `model` ← `codec`, `io` ← `store`, `scan`, `vrt`, `read` ← `plan` ← `ops` ← `plugin`.
+//! Imports go one way: `model` ← `codec`, `io` ← `store`, `scan`, `vrt`, `read` ← `plan`, `export` ← `ops` ← `plugin`.
 
 pub mod codec;
 pub mod error;
+pub mod export;
 pub mod io;
 pub mod model;
 pub mod ops;

@@ -2,6 +2,7 @@
 //! GDAL algorithms) are made from [`COMMANDS`] alone.
 
 pub mod check;
+pub mod export;
 pub mod get_refs;
 pub mod inputs;
 pub mod output;
@@ -186,7 +187,7 @@ pub struct Command {
 
 /// All commands.
 pub static COMMANDS: &[&Command] =
-    &[&get_refs::COMMAND, &check::COMMAND, &publish::COMMAND, &remap::COMMAND, &sql::COMMAND];
+    &[&get_refs::COMMAND, &check::COMMAND, &export::COMMAND, &publish::COMMAND, &remap::COMMAND, &sql::COMMAND];
 
 #[cfg(test)]
 mod tests {

@@ -94,6 +94,31 @@ impl Store {
         })
     }
 
+    /// Some sources that an array's plan places, but of which no chunk is known.
+    ///
+    /// # Errors
+    /// [`crate::Error::Sqlite`].
+    pub fn unscanned(&self, array: usize) -> Result<Vec<String>> {
+        let desc = &self.arrays()[array];
+        self.with(|db| {
+            let failed = sqlite(self.path());
+            let has_plan = !columns(db, "placements").map_err(&failed)?.is_empty()
+                && !columns(db, &desc.name).map_err(&failed)?.is_empty();
+            if !has_plan {
+                return Ok(Vec::new());
+            }
+            let sql = format!(
+                "SELECT f.source FROM placements q JOIN sources f ON f.source_id=q.source_id WHERE q.\"array\"=?1 \
+                 AND NOT EXISTS(SELECT 1 FROM {} c WHERE c.source_id=q.source_id) LIMIT {EXAMPLES}",
+                quote(&desc.name)
+            );
+            let read = || -> rusqlite::Result<Vec<String>> {
+                db.prepare(&sql)?.query_map([&desc.name], |r| r.get(0))?.collect()
+            };
+            read().map_err(failed)
+        })
+    }
+
     /// All sources, with the paths of the store's target.
     ///
     /// # Errors
@@ -109,7 +134,7 @@ impl Store {
                 let mut statement = db.prepare(&sql)?;
                 let rows = statement.query_map([], |r| {
                     let (name, path): (String, String) = (r.get(1)?, r.get(2)?);
-                    let path = self.opened(&path);
+                    let path = self.opened(&self.remapped(&path));
                     Ok(CheckedSource { id: r.get(0)?, remapped: path != name, path, stat: stat(r, 3) })
                 })?;
                 rows.collect()
