@@ -252,3 +252,35 @@ def test_strings_are_no_bands(tmp_path):
     get_refs(tmp_path / "s.h5", tmp_path / "s.sqlite")
     with pytest.raises(RuntimeError, match="/v"):
         gdal.Open(f'MDIMREFS:"{tmp_path}/s.sqlite":/v')
+
+
+def test_band_names(tmp_path):
+    """A band says which time and level it is, as the metadata that GDAL makes of the coordinates does."""
+    source, store = str(tmp_path / "a.nc"), str(tmp_path / "s.sqlite")
+    with netCDF4.Dataset(source, "w") as d:
+        for name, size in (("time", 3), ("lev", 2), ("run", 2), ("lat", 4), ("lon", 5)):
+            d.createDimension(name, size)
+        time = d.createVariable("time", "f8", ("time",))
+        time.units, time[:] = "hours since 2000-02-28 12:00", [0, 12, 24]
+        lev = d.createVariable("lev", "i2", ("lev",))
+        lev.scale_factor, lev.units = 0.5, "m"
+        lev[:] = [10, 20]
+        lat, lon = (d.createVariable(n, "f4", (n,)) for n in ("lat", "lon"))
+        lat.units, lat[:] = "degrees_north", [3, 2, 1, 0]
+        lon.units, lon[:] = "degrees_east", range(5)
+        d.createVariable("v", "i2", ("time", "lev", "run", "lat", "lon"))[:] = 1
+    get_refs(source, store)
+    ds = gdal.Open(f"MDIMREFS:{store}")
+    dates = ["2000-02-28T12:00:00", "2000-02-29T00:00:00", "2000-02-29T12:00:00"]
+    want = [(t, z, r) for t in range(3) for z in range(2) for r in range(2)]
+    assert ds.RasterCount == len(want)
+    for number, (t, z, r) in enumerate(want):
+        band = ds.GetRasterBand(number + 1)
+        assert band.GetDescription() == f"v time={dates[t]} lev={[10, 20][z]} run:{r}"
+        items = band.GetMetadata()
+        assert (items["time"], items["lev"]) == (dates[t], str([10, 20][z]))
+        assert (int(items["DIM_time_INDEX"]), int(items["DIM_lev_INDEX"])) == (t, z)
+    ds = gdal.Open(f'MDIMREFS:"{store}":/v:lev=10:2:0')
+    assert ds.GetRasterBand(1).GetDescription() == f"v time={dates[2]} lev=10 run:0"
+    del ds
+    assert sorted(os.listdir(tmp_path)) == ["a.nc", "s.sqlite"]

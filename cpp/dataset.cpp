@@ -2,6 +2,8 @@
 
 #include "layer.hpp"
 
+#include "cpl_json.h"
+#include "gdal_pam.h"
 #include "gdalsubdatasetinfo.h"
 
 #include <algorithm>
@@ -144,6 +146,91 @@ bool RunsNorth(const GDALDimension &rows)
            ends[0] < ends[1];
 }
 
+// What the indices along a dimension are called; none without a coordinate.
+std::vector<std::string> Labels(const OpenStore &store, size_t array,
+                                size_t axis)
+{
+    Text error;
+    const Text json(mr_labels(store.Handle(), array, axis, error.out()));
+    std::vector<std::string> labels;
+    CPLJSONDocument document;
+    // A coordinate that can't be read is no reason not to show the array.
+    if (json && document.LoadMemory(std::string(json.get())))
+    {
+        for (const auto &label : document.GetRoot().GetArray("labels"))
+            labels.push_back(label.ToString());
+    }
+    return labels;
+}
+
+// Names bands by what the dimensions before y and x are in them: description
+// "sst time=1981-09-30T12:00:00", and one metadata item for each dimension.
+void NameBands(GDALDataset &dataset, const OpenStore &store, size_t number,
+               const std::vector<uint64_t> &indices, size_t left)
+{
+    const ArrayInfo &info = store.arrays[number];
+
+    struct Leading
+    {
+        std::string name;
+        std::vector<std::string> labels;
+        GUInt64 size;
+        // UINT64_MAX: it varies by band.
+        uint64_t index;
+    };
+
+    std::vector<Leading> leading;
+    size_t open = 0;
+    for (size_t a = 0; a < info.dimensions.size(); ++a)
+    {
+        const auto &dimension = store.dimensions[info.dimensions[a]];
+        const uint64_t index = a < indices.size() ? indices[a] : UINT64_MAX;
+        if (index == UINT64_MAX && ++open + 2 > left)
+            continue;
+        leading.push_back(
+            {dimension.name, Labels(store, number, a), dimension.size, index});
+    }
+    const std::string own =
+        info.fullName.substr(info.fullName.find_last_of('/') + 1);
+    for (int b = 0; b < dataset.GetRasterCount(); ++b)
+    {
+        std::string text;
+        CPLStringList items;
+        auto rest = static_cast<uint64_t>(b);
+        for (size_t i = leading.size(); i-- > 0;)
+        {
+            const auto &one = leading[i];
+            uint64_t index = one.index;
+            if (index == UINT64_MAX)
+            {
+                index = rest % one.size;
+                rest /= one.size;
+            }
+            const bool named = index < one.labels.size();
+            const std::string label =
+                named ? one.labels[index] : std::to_string(index);
+            text = " " + one.name + (named ? "=" : ":") + label + text;
+            if (named)
+                items.SetNameValue(one.name.c_str(), label.c_str());
+        }
+        GDALRasterBand *band = dataset.GetRasterBand(b + 1);
+        if (text.empty())
+            continue;
+        band->SetDescription((own + text).c_str());
+        for (const char *item : items)
+        {
+            char *key = nullptr;
+            const char *value = CPLParseNameValue(item, &key);
+            if (key && value)
+                band->SetMetadataItem(key, value);
+            CPLFree(key);
+        }
+    }
+    // Nothing of this is to be saved beside the store.
+    if (auto pam = dynamic_cast<GDALPamDataset *>(&dataset))
+        pam->SetPamFlags(pam->GetPamFlags() & ~GPF_DIRTY);
+}
+
 // One array as bands: the last two dimensions that `indices` (UINT64_MAX: none)
 // leaves are y and x, north up.
 GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
@@ -201,8 +288,14 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
         array = array->GetView(view);
     if (!array)
         return nullptr;
+    const auto named = [&](GDALDataset *dataset)
+    {
+        if (dataset)
+            NameBands(*dataset, *store, number, indices, left);
+        return dataset;
+    };
     if (left == 1)
-        return array->AsClassicDataset(0, 0, store->RootGroup());
+        return named(array->AsClassicDataset(0, 0, store->RootGroup()));
     if (RunsNorth(*array->GetDimensions()[left - 2]))
     {
         std::string flip = "[";
@@ -213,7 +306,8 @@ GDALDataset *OpenBands(const std::shared_ptr<OpenStore> &store, size_t number,
         if (!array)
             return nullptr;
     }
-    return array->AsClassicDataset(left - 1, left - 2, store->RootGroup());
+    return named(
+        array->AsClassicDataset(left - 1, left - 2, store->RootGroup()));
 }
 
 GDALDataset *OpenClassic(const std::shared_ptr<OpenStore> &store,

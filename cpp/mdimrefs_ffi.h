@@ -55,6 +55,11 @@ extern "C"
     int mr_select(const MrStore *store, const char *name, uint64_t *indices,
                   size_t *count, char **error);
 
+    /** What each index along a dimension of an array is called, as JSON
+     * `{"labels": [text]}`: dates or numbers; none without a coordinate. */
+    char *mr_labels(const MrStore *store, size_t array, size_t axis,
+                    char **error);
+
     /** Reads start, start + step, … of an array of numbers or complex numbers,
      * in native byte order; strides in bytes. */
     bool mr_read(const MrStore *store, size_t array, const uint64_t *start,

@@ -258,6 +258,24 @@ unsafe extern "C" fn mr_select(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn mr_labels(
+    store: *const MrStore,
+    array: usize,
+    axis: usize,
+    error: *mut *mut c_char,
+) -> *mut c_char {
+    // SAFETY: a handle of the caller.
+    unsafe {
+        guard(error, std::ptr::null_mut(), || {
+            let (reader, _call) = reading(store)?;
+            let dimension = reader.store().arrays().get(array).and_then(|a| a.dims.get(axis));
+            let dimension = dimension.ok_or_else(|| Error::Invalid("there is no such dimension".into()))?;
+            Ok(to_c(&serde_json::json!({"labels": reader.labels(dimension)?}).to_string()))
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn mr_read(
     store: *const MrStore,
     array: usize,

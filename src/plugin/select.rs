@@ -3,7 +3,7 @@
 
 use crate::model::ArrayDesc;
 use crate::plan::time::TimeUnit;
-use crate::read::Reader;
+use crate::read::{Coordinate, Reader};
 use crate::store::Store;
 use crate::{Error, Result};
 
@@ -115,22 +115,14 @@ fn is_named(dimension: &str, name: &str) -> bool {
 
 /// The index at which the coordinate of a dimension has a value.
 fn by_value(reader: &Reader, desc: &ArrayDesc, axis: usize, value: &str) -> Result<u64> {
-    let store = reader.store();
-    let name = &desc.dims[axis];
-    let variable = store.dimensions().iter().find(|(n, _)| n == name).and_then(|(_, d)| d.variable.as_deref());
-    let coordinate = store.find(variable.unwrap_or(name)).filter(|v| store.arrays()[*v].dims == [name.as_str()]);
-    let coordinate =
+    let coordinate = reader.coordinate(&desc.dims[axis])?;
+    let Coordinate { array, values, time } =
         coordinate.ok_or_else(|| Error::Invalid("the dimension has no coordinate: give an index".into()))?;
-    let values = reader.values_f64(coordinate)?;
-    let attrs = &store.arrays()[coordinate].attrs;
-    let number = |name: &str| attrs.get(name).and_then(|a| crate::model::json_to_f64(&a.value));
-    let (scale, offset) = (number("scale_factor").unwrap_or(1.0), number("add_offset").unwrap_or(0.0));
-    let values: Vec<f64> = values.into_iter().map(|v| v * scale + offset).collect();
-    let unit = TimeUnit::parse(attrs.text("units").unwrap_or_default(), attrs.text("calendar"));
+    let calendar = reader.store().arrays()[array].attrs.text("calendar");
     // A date has a hyphen that is no sign: of the number or of its exponent.
     let is_date = value.char_indices().any(|(i, c)| c == '-' && i > 0 && value.as_bytes()[i - 1].is_ascii_digit());
-    match unit {
-        Some(unit) if is_date => by_date(&values, &unit, attrs.text("calendar"), value),
+    match time {
+        Some(unit) if is_date => by_date(&values, &unit, calendar, value),
         _ => by_number(&values, value),
     }
 }

@@ -25,6 +25,7 @@ mod strings;
 mod tests;
 mod window;
 
+pub use bounds::Coordinate;
 pub use reader::{RawChunk, Reader};
 
 /// What to do about a source that can't be opened.
