@@ -1,4 +1,5 @@
-"""Writes the small HDF5 files of corpus/hdf5: every kind of chunk index, group, attribute and type. Needs h5py.
+"""Writes the small HDF5 files of corpus/hdf5, every kind of chunk index, group, attribute and type, and the chunks of
+corpus/codec. Needs h5py, hdf5plugin, numcodecs.
 
 scripts/with-gdal python3 fuzz/make_corpus.py
 """
@@ -6,9 +7,12 @@ scripts/with-gdal python3 fuzz/make_corpus.py
 import os
 
 import h5py
+import hdf5plugin
+import numcodecs
 import numpy as np
 
-HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus", "hdf5")
+CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+HERE = os.path.join(CORPUS, "hdf5")
 
 
 def create(name, libver="earliest", **options):
@@ -77,3 +81,31 @@ with create("user_block", userblock_size=512) as f:
     f["v"] = np.arange(3)
 for entry in sorted(os.listdir(HERE)):
     print(os.path.getsize(os.path.join(HERE, entry)), entry)
+
+# The first two bytes choose codecs of `CODECS` in src/targets.rs.
+VALUES = (np.arange(1000) % 77).astype("<i4")
+CHUNKS = {0: numcodecs.Zlib(), 1: numcodecs.Zstd(), 2: numcodecs.LZ4(), 4: numcodecs.BZ2(), 5: numcodecs.LZMA()}
+os.makedirs(os.path.join(CORPUS, "codec"), exist_ok=True)
+
+
+def write(number, name, encoded):
+    with open(os.path.join(CORPUS, "codec", name), "wb") as f:
+        f.write(bytes([number, 255]) + bytes(encoded))
+
+
+for number, codec in CHUNKS.items():
+    write(number, codec.codec_id, codec.encode(VALUES))
+for i, cname in enumerate(("blosclz", "lz4", "zlib", "zstd")):
+    write(3, f"blosc_{cname}", numcodecs.Blosc(cname, 5, i % 3).encode(VALUES))
+FILTERS = {
+    16: {"compression": "szip", "compression_opts": ("nn", 8)},
+    19: {"scaleoffset": 0},
+    21: {"compression": "lzf"},
+    22: dict(hdf5plugin.LZ4()),
+    23: dict(hdf5plugin.Bitshuffle()),
+    24: dict(hdf5plugin.Bitshuffle(nelems=8, cname="zstd")),
+}
+for number, options in FILTERS.items():
+    with h5py.File("memory", "w", driver="core", backing_store=False) as f:
+        v = f.create_dataset("v", data=VALUES, chunks=(1000,), **options)
+        write(number, f"hdf5_{number}", v.id.read_direct_chunk((0,))[1])

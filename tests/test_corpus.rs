@@ -27,3 +27,8 @@ fn replay(name: &str, target: fn(&[u8])) {
 fn hdf5() {
     replay("hdf5", targets::scan_source);
 }
+
+#[test]
+fn codec() {
+    replay("codec", targets::decode_chunk);
+}

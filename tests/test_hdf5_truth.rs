@@ -26,7 +26,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("type integer of", "bits that no other format stores"),
     ("type float", "floats that are not IEEE 754"),
     ("type time", "libhdf5 does not read it either"),
-    ("HDF5 filter", "a filter that is not supported yet"),
     ("external files", "the bytes are in other files"),
     ("virtual dataset", "the values are in other files"),
 ];

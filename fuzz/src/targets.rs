@@ -1,7 +1,9 @@
 //! What the fuzz targets do with their input. `tests/test_corpus.rs` does the same with the corpus.
 
 use mdimrefs::Result;
+use mdimrefs::codec::{CodecOptions, Pipeline, Scratch};
 use mdimrefs::io::ByteReader;
+use mdimrefs::model::{CodecSpec, DType};
 use mdimrefs::scan;
 use std::sync::Arc;
 
@@ -35,4 +37,48 @@ pub fn scan_source(data: &[u8]) {
         });
         let _ = index.values(number, 1 << 20);
     }
+}
+
+/// Codecs of the pipeline, by the first byte of the input.
+const CODECS: [&str; 27] = [
+    r#"{"id":"zlib"}"#,
+    r#"{"id":"zstd"}"#,
+    r#"{"id":"lz4"}"#,
+    r#"{"id":"blosc"}"#,
+    r#"{"id":"bz2"}"#,
+    r#"{"id":"lzma"}"#,
+    r#"{"id":"shuffle","elementsize":3}"#,
+    r#"{"id":"fletcher32"}"#,
+    r#"{"id":"crc32c"}"#,
+    r#"{"id":"delta","dtype":"<i4","astype":"<i2"}"#,
+    r#"{"id":"fixedscaleoffset","scale":3,"offset":1,"dtype":"<i4","astype":"<f4"}"#,
+    r#"{"id":"astype","encode_dtype":"<f8","decode_dtype":"<i4"}"#,
+    r#"{"id":"packbits"}"#,
+    r#"{"id":"imagecodecs_lzw"}"#,
+    r#"{"id":"imagecodecs_delta","dtype":"<u4","shape":[10,10,10]}"#,
+    r#"{"id":"imagecodecs_floatpred","dtype":"<f4","shape":[10,100]}"#,
+    r#"{"id":"hdf5","filter":4,"cd_values":[32,8,16,100]}"#,
+    r#"{"id":"hdf5","filter":4,"cd_values":[16,32,32,77]}"#,
+    r#"{"id":"hdf5","filter":5,"cd_values":[8,0,1000,1,4,0,17,3]}"#,
+    r#"{"id":"hdf5","filter":6,"cd_values":[2,0,1000,0,4,1,0,1,5]}"#,
+    r#"{"id":"hdf5","filter":6,"cd_values":[0,2,1000,1,4,0,1,1,5]}"#,
+    r#"{"id":"hdf5","filter":32000,"cd_values":[4,261,4000]}"#,
+    r#"{"id":"hdf5","filter":32004,"cd_values":[0]}"#,
+    r#"{"id":"hdf5","filter":32008,"cd_values":[0,4,4,0,2]}"#,
+    r#"{"id":"hdf5","filter":32008,"cd_values":[0,4,4,8,3]}"#,
+    r#"{"id":"hdf5","filter":32008,"cd_values":[0,4,3,0,0]}"#,
+    r#"{"id":"gzip"}"#,
+];
+
+/// Decodes a chunk of 1000 numbers, by one codec or, with the second byte, two.
+pub fn decode_chunk(data: &[u8]) {
+    let [first, second, encoded @ ..] = data else { return };
+    let codec = |n: &u8| CODECS.get(usize::from(*n));
+    let Some(one) = codec(first) else { return };
+    let filters = codec(second).map_or(String::new(), |c| (*c).to_owned());
+    let spec = CodecSpec::parse(&format!(r#"{{"compressor":{one},"filters":[{filters}]}}"#)).expect("a codec");
+    let dtype = DType::parse("<i4").expect("a type");
+    let Ok(pipeline) = Pipeline::new(&spec, &dtype, 1000, CodecOptions { verify_checksum: false }) else { return };
+    let mut out = vec![0; pipeline.decoded_size()];
+    let _ = pipeline.decode_into(encoded, 0, &mut out, &mut Scratch::default());
 }

@@ -43,6 +43,37 @@ impl<'a> Config<'a> {
         }
     }
 
+    /// A text; None if there is none, or it is null.
+    pub fn text(&self, key: &str) -> Result<Option<&'a str>> {
+        match self.value.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(v) => Err(self.error(&format!("\"{key}\" is {v}, not a text"))),
+        }
+    }
+
+    /// A number that must be there.
+    pub fn float(&self, key: &str) -> Result<f64> {
+        let value = self.value.get(key).unwrap_or(&Value::Null);
+        value.as_f64().ok_or_else(|| self.error(&format!("\"{key}\" is {value}, not a number")))
+    }
+
+    /// A list; empty if there is none, or it is null.
+    pub fn list(&self, key: &str) -> Result<Vec<&'a Value>> {
+        match self.value.get(key) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(list)) => Ok(list.iter().collect()),
+            Some(v) => Err(self.error(&format!("\"{key}\" is {v}, not a list"))),
+        }
+    }
+
+    /// A list of sizes.
+    pub fn shape(&self, key: &str) -> Result<Vec<usize>> {
+        let size = |v: &&Value| v.as_u64().and_then(|v| usize::try_from(v).ok());
+        let list = self.list(key)?.iter().map(size).collect::<Option<_>>();
+        list.ok_or_else(|| self.error(&format!("\"{key}\" is not a list of sizes")))
+    }
+
     /// An error of this codec.
     pub fn error(&self, what: &str) -> Error {
         codec_error(self.id, what)

@@ -45,11 +45,19 @@ impl Scratch {
 #[derive(Default)]
 pub(super) struct Tools {
     inflater: Option<libdeflater::Decompressor>,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
 impl Tools {
     pub fn inflater(&mut self) -> &mut libdeflater::Decompressor {
         self.inflater.get_or_insert_with(libdeflater::Decompressor::new)
+    }
+
+    pub fn zstd(&mut self) -> std::io::Result<&mut zstd::bulk::Decompressor<'static>> {
+        if self.zstd.is_none() {
+            self.zstd = Some(zstd::bulk::Decompressor::new()?);
+        }
+        self.zstd.as_mut().ok_or_else(|| std::io::Error::other("there is no decompressor"))
     }
 }
 

@@ -53,7 +53,7 @@ impl Codec for Shuffle {
 const BLOCK: usize = 1024;
 
 /// Puts `out` (as long as `input`) back in order.
-fn unshuffle(input: &[u8], size: usize, out: &mut [u8]) {
+pub(super) fn unshuffle(input: &[u8], size: usize, out: &mut [u8]) {
     let count = input.len() / size.max(1);
     if size < 2 || count < 2 {
         out.copy_from_slice(input);
@@ -107,7 +107,7 @@ fn interleave<const W: usize>(a: &[u8], b: &[u8], out: &mut [u8]) {
 }
 
 /// Shuffles.
-fn shuffle(data: &[u8], size: usize) -> Vec<u8> {
+pub(super) fn shuffle(data: &[u8], size: usize) -> Vec<u8> {
     let count = data.len() / size.max(1);
     if size < 2 || count < 2 {
         return data.to_vec();

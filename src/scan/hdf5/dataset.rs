@@ -5,6 +5,7 @@ use super::file::{File, UNDEFINED};
 use super::global_heap::GlobalHeap;
 use super::header::{Message, kind};
 use super::message::{self, Dataspace, Datatype, Filter, Layout};
+use crate::codec::hdf5;
 use crate::model::{ByteOrder, CodecSpec, DType, Fill, Kind};
 use crate::{Error, Result};
 use serde_json::{Value, json};
@@ -94,7 +95,7 @@ impl Dataset {
         if chunk_bytes.is_none_or(|n| n > i64::MAX as u64) {
             return Err(damaged("chunk shape"));
         }
-        let stored_codec = codec(&filters, item).map_err(unsupported)?;
+        let stored_codec = codec(&filters, item);
         let stored_fill = read_fill(messages, item).ok_or_else(|| damaged("fill value"))?;
         let fill = match dtype.kind {
             Kind::VlenUtf8 => Fill(Value::String(attribute::text(&heap.item(file, &stored_fill, 1)?))),
@@ -138,8 +139,14 @@ impl Dataset {
     }
 }
 
-/// Filters as Zarr v2 codecs. A deflate that comes last is the compressor.
-fn codec(filters: &[Filter], item: u64) -> Result<CodecSpec, String> {
+/// Name of one of Blosc's codecs by its number.
+fn blosc_codec(number: Option<u32>) -> &'static str {
+    let names = ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"];
+    number.and_then(|n| names.get(n as usize)).unwrap_or(&names[0])
+}
+
+/// Filters as Zarr v2 codecs. A compressor that comes last is the compressor.
+fn codec(filters: &[Filter], item: u64) -> CodecSpec {
     let mut list: Vec<Value> = Vec::with_capacity(filters.len());
     for filter in filters {
         let parameter = |i: usize| filter.parameters.get(i).copied();
@@ -147,24 +154,37 @@ fn codec(filters: &[Filter], item: u64) -> Result<CodecSpec, String> {
             1 => json!({"id": "zlib", "level": parameter(0).unwrap_or(6).min(9)}),
             2 => json!({"id": "shuffle", "elementsize": parameter(0).map_or(item, u64::from)}),
             3 => json!({"id": "fletcher32"}),
-            id => return Err(format!("HDF5 filter {id} ({}) is not supported yet", message::filter_name(id))),
+            307 => json!({"id": "bz2", "level": parameter(0).unwrap_or(9).clamp(1, 9)}),
+            // A chunk says itself how it was made; the parameters are for writers.
+            32001 => json!({
+                "id": "blosc", "cname": blosc_codec(parameter(6)), "clevel": parameter(4).unwrap_or(5).min(9),
+                "shuffle": parameter(5).unwrap_or(1).min(2), "blocksize": 0
+            }),
+            32015 => json!({"id": "zstd", "level": parameter(0).unwrap_or(3).min(22)}),
+            id => json!({"id": hdf5::ID, "filter": id, "cd_values": filter.parameters}),
         });
     }
-    let compressor = list.pop_if(|last| last["id"] == "zlib");
-    Ok(CodecSpec { compressor, filters: list })
+    let compressor = list.pop_if(|last| ["zlib", "bz2", "blosc", "zstd"].iter().any(|id| last["id"] == *id));
+    CodecSpec { compressor, filters: list }
 }
 
 /// GDAL's block-info text.
 fn info(filters: &[Filter], dtype: &DType) -> String {
     let mut items = Vec::new();
-    let names = |wanted: &[u16], gdal: &dyn Fn(u16) -> &'static str| -> Vec<&'static str> {
-        filters.iter().filter(|f| wanted.contains(&f.id)).map(|f| gdal(f.id)).collect()
+    let name = |id: u16| match id {
+        1 => "DEFLATE".to_owned(),
+        4 => "SZIP".to_owned(),
+        307 => "BZIP2".to_owned(),
+        id if hdf5::filter_name(u64::from(id)) == "unknown" => format!("HDF5_{id}"),
+        id => hdf5::filter_name(u64::from(id)).to_uppercase(),
     };
-    let compression = names(&[1], &|_| "DEFLATE");
-    if let Some(name) = compression.first() {
+    let names = |compressors: bool| -> Vec<String> {
+        filters.iter().map(|f| f.id).filter(|id| [2, 3, 5, 6, 32008].contains(id) != compressors).map(name).collect()
+    };
+    if let Some(name) = names(true).first() {
         items.push(format!("COMPRESSION={name}"));
     }
-    let other = names(&[2, 3], &|id| if id == 2 { "SHUFFLE" } else { "FLETCHER32" });
+    let other = names(false);
     if !other.is_empty() {
         items.push(format!("FILTER={}", other.join(",")));
     }

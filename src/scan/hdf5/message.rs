@@ -319,25 +319,3 @@ pub fn filters(data: &[u8]) -> Option<Vec<Filter>> {
         })
         .collect()
 }
-
-/// Name of an HDF5 filter.
-pub fn filter_name(id: u16) -> &'static str {
-    match id {
-        1 => "deflate",
-        2 => "shuffle",
-        3 => "fletcher32",
-        4 => "szip",
-        5 => "nbit",
-        6 => "scaleoffset",
-        305 => "lzo",
-        307 => "bzip2",
-        32000 => "lzf",
-        32001 => "blosc",
-        32004 => "lz4",
-        32008 => "bitshuffle",
-        32013 => "zfp",
-        32015 => "zstd",
-        32026 => "blosc2",
-        _ => "unknown",
-    }
-}
