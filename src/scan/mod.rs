@@ -1,6 +1,7 @@
 //! Native readers that list where the chunks of a source lie. One module for each format; [`open`] tells them apart.
 
 pub mod hdf5;
+pub mod netcdf3;
 
 use crate::io::ByteReader;
 use crate::model::{Attributes, CodecSpec, DType, Dim, Fill};
@@ -110,5 +111,11 @@ pub trait SourceIndex: Send {
 /// # Errors
 /// [`Error::Format`] if it is no format that is known, saying what it looks like; the errors of that format's reader.
 pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
-    hdf5::open(reader)
+    let mut head = vec![0; reader.size()?.min(8) as usize];
+    reader.read_at(0, &mut head)?;
+    match &head {
+        head if netcdf3::is_netcdf3(head) => netcdf3::open(reader),
+        // What is none of all these is named there.
+        _ => hdf5::open(reader),
+    }
 }

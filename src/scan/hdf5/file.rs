@@ -261,18 +261,21 @@ fn parse_new(c: &mut Cursor<'_>) -> Option<Superblock> {
 
 /// What a file that is not HDF5 is, by its first bytes.
 fn looks_like(head: &[u8]) -> String {
-    let known: [(&[u8], &str); 12] = [
-        (b"CDF\x01", "it is a netCDF classic file, which is not supported yet"),
-        (b"CDF\x02", "it is a netCDF 64-bit offset file, which is not supported yet"),
-        (b"CDF\x05", "it is a netCDF 64-bit data (CDF-5) file, which is not supported yet"),
-        (b"GRIB", "it is a GRIB file, which is not supported"),
+    let known: [(&[u8], &str); 9] = [
+        (
+            b"GRIB",
+            "it is a GRIB file, whose messages have no codec here: convert it to netCDF first, as cdo -f nc4 or grib_to_netcdf do",
+        ),
         (b"II*\0", "it is a TIFF file, which is not supported yet"),
         (b"MM\0*", "it is a TIFF file, which is not supported yet"),
         (b"II+\0", "it is a BigTIFF file, which is not supported yet"),
         (b"MM\0+", "it is a BigTIFF file, which is not supported yet"),
         (b"\x1f\x8b", "it is compressed by gzip: uncompress it first"),
         (b"PK\x03\x04", "it is a zip file: name what is in it with /vsizip/"),
-        (b"\x0e\x03\x13\x01", "it is an HDF4 file, which is not supported"),
+        (
+            b"\x0e\x03\x13\x01",
+            "it is an HDF4 file, which is not supported: convert it to netCDF-4 first, as h4tonccf_nc4 does",
+        ),
         (b"SQLite format 3\0", "it is an SQLite file, not a source"),
     ];
     if head.is_empty() {
@@ -303,7 +306,6 @@ mod tests {
     fn what_a_file_is_instead() {
         for (head, what) in [
             (&b""[..], "is empty"),
-            (b"CDF\x02", "netCDF 64-bit offset"),
             (b"<!DOCTYPE html>", "it begins with \"<!DOCTYPE html>\""),
             ("<p>caf\u{e9} \u{2014}".as_bytes(), "it is text"),
             (&"<p>\u{e9}".as_bytes()[..4], "it is text"),
