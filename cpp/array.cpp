@@ -257,6 +257,11 @@ class Array final : public GDALMDArray
                 unit = m_store->arrays[static_cast<size_t>(variable)].unit;
         }
         CPLErrorStateBackuper quiet(CPLQuietErrorHandler);
+        // The code of a GeoTIFF's system, where CF has the WKT.
+        const std::string reference = pairs.FetchNameValueDef("spatial_ref", "");
+        if (STARTS_WITH_CI(reference.c_str(), "EPSG:"))
+            return srs.importFromEPSG(atoi(reference.c_str() + 5)) ==
+                   OGRERR_NONE;
         return srs.importFromCF1(pairs.List(),
                                  unit.empty() ? nullptr : unit.c_str()) ==
                    OGRERR_NONE &&

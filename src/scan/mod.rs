@@ -1,7 +1,9 @@
 //! Native readers that list where the chunks of a source lie. One module for each format; [`open`] tells them apart.
 
+mod assemble;
 pub mod hdf5;
 pub mod netcdf3;
+pub mod tiff;
 
 use crate::io::ByteReader;
 use crate::model::{Attributes, CodecSpec, DType, Dim, Fill};
@@ -115,6 +117,7 @@ pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
     reader.read_at(0, &mut head)?;
     match &head {
         head if netcdf3::is_netcdf3(head) => netcdf3::open(reader),
+        head if tiff::is_tiff(head) => tiff::open(reader),
         // What is none of all these is named there.
         _ => hdf5::open(reader),
     }

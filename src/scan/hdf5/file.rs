@@ -261,15 +261,11 @@ fn parse_new(c: &mut Cursor<'_>) -> Option<Superblock> {
 
 /// What a file that is not HDF5 is, by its first bytes.
 fn looks_like(head: &[u8]) -> String {
-    let known: [(&[u8], &str); 9] = [
+    let known: [(&[u8], &str); 5] = [
         (
             b"GRIB",
             "it is a GRIB file, whose messages have no codec here: convert it to netCDF first, as cdo -f nc4 or grib_to_netcdf do",
         ),
-        (b"II*\0", "it is a TIFF file, which is not supported yet"),
-        (b"MM\0*", "it is a TIFF file, which is not supported yet"),
-        (b"II+\0", "it is a BigTIFF file, which is not supported yet"),
-        (b"MM\0+", "it is a BigTIFF file, which is not supported yet"),
         (b"\x1f\x8b", "it is compressed by gzip: uncompress it first"),
         (b"PK\x03\x04", "it is a zip file: name what is in it with /vsizip/"),
         (

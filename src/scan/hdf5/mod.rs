@@ -21,6 +21,7 @@ mod netcdf;
 
 pub use checksum::lookup3;
 
+use super::assemble::copy_chunk;
 use super::{Location, Refused, SourceArray, SourceChunk, SourceIndex};
 use crate::codec::{CodecOptions, Pipeline, Scratch, vlen};
 use crate::io::ByteReader;
@@ -437,42 +438,5 @@ impl SourceIndex for Hdf5Index {
             })?;
         }
         if is_vlen { vlen::join(&self.strings(number, &out)?) } else { Ok(out) }
-    }
-}
-
-/// Copies what of a chunk lies inside the array.
-fn copy_chunk(chunk: &[u8], key: &[u64], chunks: &[u64], shape: &[u64], item: usize, out: &mut [u8]) {
-    let rank = shape.len();
-    let Some(last) = rank.checked_sub(1) else {
-        out.copy_from_slice(chunk);
-        return;
-    };
-    let start: Vec<u64> = (0..rank).map(|a| key[a].saturating_mul(chunks[a])).collect();
-    if (0..rank).any(|a| start[a] >= shape[a]) {
-        return;
-    }
-    let count: Vec<u64> = (0..rank).map(|a| chunks[a].min(shape[a] - start[a])).collect();
-    let mut at = vec![0u64; rank];
-    loop {
-        let (mut from, mut to) = (0u64, 0u64);
-        for a in 0..rank {
-            from = from * chunks[a] + at[a];
-            to = to * shape[a] + start[a] + at[a];
-        }
-        let (from, to, length) = (from as usize * item, to as usize * item, count[last] as usize * item);
-        out[to..to + length].copy_from_slice(&chunk[from..from + length]);
-        // The next row.
-        let mut axis = last;
-        loop {
-            if axis == 0 {
-                return;
-            }
-            axis -= 1;
-            at[axis] += 1;
-            if at[axis] < count[axis] {
-                break;
-            }
-            at[axis] = 0;
-        }
     }
 }
