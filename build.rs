@@ -57,7 +57,7 @@ fn shim() -> Result<(), Box<dyn Error>> {
     }
     let bindings = bindgen::Builder::default()
         .header("cpp/mdimrefs_ffi.h")
-        .allowlist_function("mr_vsi_.*|mr_register")
+        .allowlist_function("mr_vsi_.*|mr_url.*|mr_http_.*|mr_answer_.*|mr_register")
         .allowlist_type("MrRawChunk|MrValue")
         .layout_tests(false)
         .generate()?;

@@ -175,6 +175,35 @@ extern "C"
     /** Registers driver and commands. Called once GDAL loads the plugin. */
     void mr_register(void);
 
+    /** A web server's answer. */
+    typedef struct MrAnswer MrAnswer;
+
+    /** The URL to ask for a path of /vsicurl/, or of a bucket (signed, unless
+     * GDAL's options say not to); NULL if the path is no such, or there are no
+     * credentials. Freed by mr_url_free. */
+    char *mr_url(const char *path);
+
+    void mr_url_free(char *url);
+
+    /** Asks for bytes of a URL, in one request, with GDAL's options for `path`.
+     * Of the body no more than `most` bytes are taken. `session` names a
+     * connection that is kept. */
+    MrAnswer *mr_http_get(const char *url, const char *path, uint64_t offset,
+                          uint64_t length, uint64_t most, const char *session);
+
+    /** Closes the connection of a session. */
+    void mr_http_close(const char *session);
+
+    /** What went wrong, or NULL. */
+    const char *mr_answer_error(const MrAnswer *answer);
+
+    /** A header by its name, or NULL. */
+    const char *mr_answer_header(const MrAnswer *answer, const char *name);
+
+    const unsigned char *mr_answer_body(const MrAnswer *answer, size_t *length);
+
+    void mr_answer_free(MrAnswer *answer);
+
     /** Whether an open VSI file can be read at an offset by several threads. */
     bool mr_vsi_has_pread(void *file);
 

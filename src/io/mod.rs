@@ -23,6 +23,19 @@ pub trait ByteReader: Send + Sync {
     /// [`crate::Error::Io`] naming the path, also when the file ends before `buf` is full.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
 
+    /// What is known of the file, where that takes no more than opening it did.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`] if it can't be reached.
+    fn stat(&self) -> Result<Option<Stat>> {
+        Ok(None)
+    }
+
+    /// Bytes that cost little more than one.
+    fn worth_reading(&self) -> u64 {
+        0
+    }
+
     /// The path as opened, for messages.
     fn path(&self) -> &str;
 }

@@ -223,8 +223,11 @@ fn unwanted<T>(_: T) -> Error {
 }
 
 fn scan_one(opener: &dyn Opener, task: &Task, options: ScanOptions, sender: &SyncSender<Message>) -> Result<()> {
-    let stat = opener.stat(&task.source)?;
     let reader = opener.open(&task.source)?;
+    let stat = match reader.stat()? {
+        Some(stat) => stat,
+        None => opener.stat(&task.source)?,
+    };
     let index = scan::open(Arc::clone(&reader))?;
     let all = index.arrays();
     // A coordinate goes into the store by its values; one that is too large, or of text of any length, by its chunks.

@@ -6,6 +6,7 @@ mod commands;
 mod describe;
 mod exports;
 mod guard;
+mod http;
 mod layers;
 mod names;
 mod select;

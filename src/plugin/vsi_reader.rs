@@ -1,21 +1,63 @@
 //! Sources through GDAL's VSI: `/vsicurl/`, `/vsis3/`, `/vsizip/`, `/vsimem/` and so on. Plain paths are read directly.
 
 use super::ffi;
+use super::http::HttpFile;
 use super::thread_config::ThreadConfig;
 use crate::io::{ByteReader, LocalOpener, Opener, Stat};
 use crate::{Error, Result};
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Opens paths of this machine directly, and all others through VSI.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct VsiOpener {
     /// Options of the thread that called.
     pub config: ThreadConfig,
+    /// Objects opened last: what a look at one has told is not asked again.
+    recent: Arc<Mutex<VecDeque<Arc<HttpFile>>>>,
+}
+
+/// Objects kept in mind.
+const RECENT: usize = 64;
+
+impl VsiOpener {
+    /// An object of a web server or a bucket; None for other paths.
+    fn http(&self, path: &str) -> Result<Option<Arc<HttpFile>>> {
+        let recent = || self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = recent().iter().find(|f| f.path() == path) {
+            return Ok(Some(Arc::clone(file)));
+        }
+        let Some(file) = HttpFile::new(path, &self.config)?.map(Arc::new) else { return Ok(None) };
+        let mut recent = recent();
+        if recent.len() >= RECENT {
+            recent.pop_front();
+        }
+        recent.push_back(Arc::clone(&file));
+        Ok(Some(file))
+    }
 }
 
 fn is_vsi(path: &str) -> bool {
     path.starts_with("/vsi")
+}
+
+/// A path as other software writes it, `s3://bucket/key`, as GDAL's.
+fn to_vsi(path: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = path.split_once("://") else { return Cow::Borrowed(path) };
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" | "https" | "ftp" => Cow::Owned(format!("/vsicurl/{path}")),
+        "s3" | "s3a" | "s3n" => Cow::Owned(format!("/vsis3/{rest}")),
+        "gs" | "gcs" => Cow::Owned(format!("/vsigs/{rest}")),
+        "az" => Cow::Owned(format!("/vsiaz/{rest}")),
+        "oss" => Cow::Owned(format!("/vsioss/{rest}")),
+        "swift" => Cow::Owned(format!("/vsiswift/{rest}")),
+        "hdfs" => Cow::Owned(format!("/vsihdfs/{path}")),
+        // A host may stand between.
+        "file" => Cow::Owned(rest.find('/').map_or("/", |at| &rest[at..]).to_owned()),
+        _ => Cow::Borrowed(path),
+    }
 }
 
 struct VsiFile {
@@ -41,10 +83,10 @@ impl Drop for VsiFile {
 }
 
 /// Keeps GDAL's own messages of one operation from the user: they go into our error.
-struct Quiet;
+pub(super) struct Quiet;
 
 impl Quiet {
-    fn new(config: &ThreadConfig) -> Quiet {
+    pub fn new(config: &ThreadConfig) -> Quiet {
         config.give();
         // SAFETY: a handler of GDAL's own; popped by drop, on the same thread.
         unsafe {
@@ -56,7 +98,7 @@ impl Quiet {
     }
 
     /// What GDAL said.
-    fn message(&self) -> String {
+    pub fn message(&self) -> String {
         // SAFETY: both return texts of this thread, valid until its next error.
         let texts = unsafe { [ffi::mr_vsi_error(), gdal_sys::CPLGetLastErrorMsg()] };
         for text in texts {
@@ -74,8 +116,11 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // SAFETY: pops what `new` pushed, on the same thread.
-        unsafe { gdal_sys::CPLPopErrorHandler() };
+        // SAFETY: pops what `new` pushed, on the same thread. What GDAL noted is no error of the caller's.
+        unsafe {
+            gdal_sys::CPLPopErrorHandler();
+            gdal_sys::CPLErrorReset();
+        }
     }
 }
 
@@ -85,14 +130,19 @@ fn failed(path: &str, what: &str, quiet: &Quiet) -> Error {
     Error::Io { path: path.to_owned(), what }
 }
 
-fn c_path(path: &str) -> Result<CString> {
+pub(super) fn c_path(path: &str) -> Result<CString> {
     CString::new(path).map_err(|_| Error::Io { path: path.to_owned(), what: "its name has a NUL".into() })
 }
 
 impl Opener for VsiOpener {
     fn open(&self, path: &str) -> Result<Arc<dyn ByteReader>> {
+        let path = to_vsi(path);
+        let path = path.as_ref();
         if !is_vsi(path) {
             return LocalOpener.open(path);
+        }
+        if let Some(file) = self.http(path)? {
+            return Ok(file);
         }
         let quiet = Quiet::new(&self.config);
         let name = c_path(path)?;
@@ -116,8 +166,13 @@ impl Opener for VsiOpener {
     }
 
     fn stat(&self, path: &str) -> Result<Stat> {
+        let path = to_vsi(path);
+        let path = path.as_ref();
         if !is_vsi(path) {
             return LocalOpener.stat(path);
+        }
+        if let Some(file) = self.http(path)? {
+            return file.stat().map(Option::unwrap_or_default);
         }
         let quiet = Quiet::new(&self.config);
         let name = c_path(path)?;
@@ -130,6 +185,8 @@ impl Opener for VsiOpener {
     }
 
     fn is_local(&self, path: &str) -> bool {
+        let path = to_vsi(path);
+        let path = path.as_ref();
         if !is_vsi(path) || path.starts_with("/vsimem/") {
             return true;
         }

@@ -24,6 +24,8 @@ pub struct Reader {
     pub(super) store: Arc<Store>,
     options: ReadOptions,
     pub(super) threads: usize,
+    /// The same for sources that are elsewhere: most of them wait.
+    pub(super) remote_threads: usize,
     pub(super) sources: Sources,
     pub(super) cache: ChunkCache,
     layouts: Vec<OnceLock<Arc<Layout>>>,
@@ -60,6 +62,9 @@ pub enum RawChunk {
     },
 }
 
+/// Requests at a time, where nothing else is asked for.
+const REMOTE_THREADS: usize = 32;
+
 impl Reader {
     /// A reader of `store`, whose sources are opened by `opener`.
     ///
@@ -70,8 +75,10 @@ impl Reader {
             0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
             n => n,
         };
+        let remote_threads = if options.threads == 0 { threads.max(REMOTE_THREADS) } else { threads };
         Ok(Reader {
             threads,
+            remote_threads,
             sources: Sources::new(opener, &options),
             cache: ChunkCache::new(options.cache_size),
             layouts: store.arrays().iter().map(|_| OnceLock::new()).collect(),

@@ -113,12 +113,16 @@ impl Reader {
         let (pieces, total) = self.pieces(job, pieces, is_local);
         let joining = match is_local {
             true => Joining::LOCAL,
-            false => Joining::remote(total, self.threads),
+            false => Joining::remote(total, self.remote_threads),
         };
         let size = job.layout.pipeline.decoded_size();
         let decoded = pieces.len().saturating_mul(size);
         let batches = batches(pieces, size, joining);
-        let threads = if is_local && decoded < WORTH_THREADS { 1 } else { self.threads.min(batches.len()) };
+        let threads = match is_local {
+            true if decoded < WORTH_THREADS => 1,
+            true => self.threads.min(batches.len()),
+            false => self.remote_threads.min(batches.len()),
+        };
         let queue = Queue {
             batches: Mutex::new(batches.into_iter().enumerate()),
             failed: AtomicUsize::new(usize::MAX),

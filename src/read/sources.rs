@@ -92,7 +92,15 @@ impl Sources {
     }
 
     fn open(&self, source: &Source) -> Result<Option<Handle>> {
-        let reader = match self.opener.open(&source.path) {
+        let open = || {
+            let reader = self.opener.open(&source.path)?;
+            if self.missing == MissingSource::Fill {
+                // One that is elsewhere may be looked for only when it is read.
+                reader.size()?;
+            }
+            Ok(reader)
+        };
+        let reader = match open() {
             Ok(reader) => reader,
             Err(Error::Io { .. }) if self.missing == MissingSource::Fill => return Ok(None),
             Err(e) => return Err(e),
