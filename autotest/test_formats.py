@@ -1,10 +1,12 @@
 """Sources that are not HDF5, through a store, equal what other software reads from them."""
 
 import os
+import shutil
 
 import netCDF4
 import numpy as np
 import pytest
+import zarr
 from conftest import get_refs, open_root
 from osgeo import gdal, osr
 
@@ -294,3 +296,149 @@ def test_tiff_damage(tmp_path):
             open_root(store).OpenMDArray("data").ReadAsArray()
         except (RuntimeError, ValueError, AttributeError, MemoryError) as error:
             assert "internal error" not in str(error)
+
+
+ZARR = ["earthkit-data/test_zarr", "titiler/dataset_3d.zarr", "zarrs/v2_array_blosc_C.zarr"]
+ZARR += ["zarrs/array_write_read.zarr", "zarrs/sharded_array_write_read.zarr"]
+
+
+def zarr_arrays(source):
+    """All arrays of a Zarr by their full name; one without a root is opened folder by folder."""
+    for folder, _, files in os.walk(source):
+        if {".zarray", "zarr.json"} & set(files):
+            node = zarr.open(folder, mode="r")
+            if isinstance(node, zarr.Array):
+                name = os.path.relpath(folder, source)
+                yield name if name != "." else os.path.basename(source).removesuffix(".zarr"), node
+
+
+def assert_equals_zarr(source, store):
+    root = open_root(store)
+    names = []
+    for name, node in zarr_arrays(str(source)):
+        array = root.OpenMDArrayFromFullname("/" + name)
+        assert array is not None, name
+        np.testing.assert_array_equal(array.ReadAsArray(), node[...], err_msg=name)
+        names.append(name)
+    assert names
+    return names
+
+
+@pytest.mark.parametrize("name", ZARR)
+def test_zarr(tmp_path, name):
+    source, store = os.path.join(REAL, name), tmp_path / "s.sqlite"
+    if not os.path.exists(source):
+        pytest.skip("no real files")
+    get_refs(source, store)
+    assert_equals_zarr(source, store)
+    gdal.Run(["driver", "mdimrefs", "check"], store=str(store), sources=True)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("separator", [".", "/"])
+@pytest.mark.parametrize("consolidated", [True, False])
+@pytest.mark.parametrize("dtype", ["i2", ">f4", "f8", "u1"])
+def test_zarr_kinds(tmp_path, version, separator, consolidated, dtype):
+    source, store = tmp_path / "a.zarr", tmp_path / "s.sqlite"
+    rng = np.random.default_rng(4)
+    key = {"name": "v2" if version == 2 else "default", "separator": separator}
+    root = zarr.open_group(str(source), mode="w", zarr_format=version)
+    for name, data in [("x", np.arange(13.0)), ("g/v", rng.integers(0, 99, (7, 9, 13)))]:
+        array = root.create_array(
+            name, shape=data.shape, chunks=(13,) if data.ndim == 1 else (2, 4, 5), dtype=dtype if name != "x" else "f8",
+            fill_value=9, chunk_key_encoding=key,
+            dimension_names=["z", "y", "x"][-data.ndim :] if version == 3 else None,
+        )  # fmt: skip
+        if version == 2:
+            array.attrs["_ARRAY_DIMENSIONS"] = ["z", "y", "x"][-data.ndim :]
+        array.attrs["units"] = "m"
+        if name == "x":
+            array[...] = data
+        else:
+            # The rest was never written.
+            array[2:5, 1:9, 2:] = data[2:5, 1:9, 2:]
+    root.create_array("one", shape=(), dtype="f8")[...] = 7
+    if consolidated:
+        zarr.consolidate_metadata(str(source))
+    get_refs(source, store)
+    assert sorted(assert_equals_zarr(source, store)) == ["g/v", "one", "x"]
+    array = open_root(store).OpenMDArrayFromFullname("/g/v")
+    assert array.GetUnit() == "m" and array.GetBlockSize() == [2, 4, 5]
+    assert array.GetDimensions()[2].GetFullName() == "/x"
+
+
+@pytest.mark.parametrize("codec", ["blosc", "gzip", "zstd", "none", "crc32c"])
+@pytest.mark.parametrize("where", ["start", "end"])
+def test_zarr_shards(tmp_path, codec, where):
+    source, store = tmp_path / "a.zarr", tmp_path / "s.sqlite"
+    codecs = {
+        "blosc": [zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle", typesize=4)],
+        "gzip": [zarr.codecs.GzipCodec()], "zstd": [zarr.codecs.ZstdCodec()], "none": [],
+        "crc32c": [zarr.codecs.Crc32cCodec()],
+    }[codec]  # fmt: skip
+    root = zarr.open_group(str(source), mode="w", zarr_format=3)
+    array = root.create_array(
+        "v", shape=(11, 17), chunks=(2, 3), shards={"shape": (4, 6), "index_location": where}, dtype="i4",
+        fill_value=5, compressors=codecs or None, dimension_names=["y", "x"],
+    )  # fmt: skip
+    array[1:9, 4:] = np.arange(8 * 13).reshape(8, 13)
+    get_refs(source, store)
+    assert_equals_zarr(source, store)
+    assert open_root(store).OpenMDArray("v").GetBlockSize() == [2, 3]
+    gdal.Run(["driver", "mdimrefs", "check"], store=str(store), sources=True)
+
+
+def test_zarr_damaged_shard(tmp_path):
+    source, store = tmp_path / "a.zarr", tmp_path / "s.sqlite"
+    root = zarr.open_group(str(source), mode="w", zarr_format=3)
+    root.create_array("v", shape=(8, 8), chunks=(2, 2), shards=(8, 8), dtype="i4")[...] = 1
+    shard = next(p for p in (source / "v").rglob("0") if p.is_file())
+    data = bytearray(shard.read_bytes())
+    data[-9] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(RuntimeError, match="CRC-32C"):
+        get_refs(source, store)
+
+
+def test_zarr_through_vsi(tmp_path):
+    source, store = os.path.join(REAL, "titiler/dataset_3d.zarr"), tmp_path / "s.sqlite"
+    if not os.path.exists(source):
+        pytest.skip("no real files")
+    shutil.make_archive(str(tmp_path / "z"), "zip", os.path.dirname(source), os.path.basename(source))
+    get_refs(f"/vsizip/{tmp_path}/z.zip/dataset_3d.zarr", store)
+    want = zarr.open(source, mode="r")["dataset"][...]
+    np.testing.assert_array_equal(open_root(store).OpenMDArray("dataset").ReadAsArray(), want)
+
+
+def test_zarr_in_a_mosaic(tmp_path):
+    values = np.arange(6 * 4, dtype="f4").reshape(6, 4)
+    for number in range(3):
+        root = zarr.open_group(str(tmp_path / f"{number}.zarr"), mode="w", zarr_format=2)
+        for name, data, dims in [
+            ("t", np.arange(2.0) + 2 * number, ["t"]),
+            ("x", np.arange(4.0), ["x"]),
+            ("v", values[2 * number : 2 * number + 2], ["t", "x"]),
+        ]:
+            array = root.create_array(
+                name, shape=data.shape, chunks=(1, 2) if data.ndim == 2 else data.shape, dtype=data.dtype
+            )
+            array[...] = data
+            array.attrs["_ARRAY_DIMENSIONS"] = dims
+        zarr.consolidate_metadata(str(tmp_path / f"{number}.zarr"))
+    vrt, store = tmp_path / "m.vrt", tmp_path / "s.sqlite"
+    gdal.Run("mdim mosaic", input=[str(tmp_path / f"{n}.zarr") for n in range(3)], output=str(vrt))
+    get_refs(vrt, store)
+    root = open_root(store)
+    np.testing.assert_array_equal(root.OpenMDArray("v").ReadAsArray(), values)
+    np.testing.assert_array_equal(root.OpenMDArray("t").ReadAsArray(), np.arange(6.0))
+    # Again, with a chunk that has changed.
+    zarr.open(str(tmp_path / "1.zarr"), mode="a")["v"][0, 0] = -1
+    get_refs(vrt, store, append=True)
+    values[2, 0] = -1
+    np.testing.assert_array_equal(open_root(store).OpenMDArray("v").ReadAsArray(), values)
+
+
+def test_a_folder_that_is_no_zarr(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(RuntimeError, match="no Zarr"):
+        get_refs(tmp_path / "a", tmp_path / "s.sqlite")

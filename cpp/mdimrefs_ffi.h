@@ -214,6 +214,9 @@ extern "C"
      * path. */
     bool mr_vsi_stat(const char *path, uint64_t *size, int64_t *mtime);
 
+    /** Whether a path is a folder. */
+    bool mr_vsi_is_folder(const char *path);
+
     /** Forgets VSI's last error on this thread. */
     void mr_vsi_error_reset(void);
 

@@ -44,6 +44,20 @@ bool mr_vsi_stat(const char *path, uint64_t *size, int64_t *mtime)
         false);
 }
 
+bool mr_vsi_is_folder(const char *path)
+{
+    return mdimrefs::Guarded(
+        [&]
+        {
+            VSIStatBufL stat;
+            return VSIStatExL(path, &stat,
+                              VSI_STAT_EXISTS_FLAG | VSI_STAT_NATURE_FLAG) ==
+                       0 &&
+                   VSI_ISDIR(stat.st_mode);
+        },
+        false);
+}
+
 void mr_vsi_error_reset(void)
 {
     VSIErrorReset();

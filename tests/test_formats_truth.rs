@@ -1,4 +1,4 @@
-//! Every array of every real netCDF classic and TIFF file against what an independent parser of the format says of it.
+//! Every array of every real netCDF classic, TIFF and Zarr source against what an independent parser of the format says of it.
 //!
 //! The files and `truth.jsonl` are in the folder MDIMREFS_TEST_DATA (default `../shared/data`); without it the test says
 //! so and passes.
@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Files that must be refused, and what is said of them.
 const DAMAGED: &[(&str, &str)] = &[("netcdf-c/nc_test__bad_cdf5_begin.nc", "begins before byte")];
@@ -136,7 +137,7 @@ fn tiff() {
                         let (_, offset, size) = SHORT_STRIPS.iter().find(|(n, ..)| n == name).expect(name);
                         (*offset, *size)
                     }
-                    Location::Absent => panic!("absent"),
+                    Location::Absent | Location::Part { .. } => panic!("absent, or elsewhere"),
                 };
                 rows.push((at, format!("({at},),0,{offset},{size}\n")));
                 Ok(())
@@ -157,5 +158,49 @@ fn tiff() {
         images += 1;
     }
     eprintln!("{images} images");
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn zarr() {
+    let Some((folder, files)) = truth() else { return };
+    let opener: Arc<dyn Opener> = Arc::new(LocalOpener);
+    let (mut arrays, mut wrong) = (0, Vec::new());
+    for (name, lines) in &files {
+        if !lines.iter().any(|l| l["layout"].as_str().is_some_and(|l| l.starts_with("zarr"))) {
+            continue;
+        }
+        let path = folder.join("real").join(name).to_str().unwrap().to_owned();
+        let index = scan::open_path(&opener, &path).unwrap_or_else(|e| panic!("{name}: {e}")).index;
+        assert_eq!(index.arrays().len(), lines.len(), "{name}: {:?}", index.refused());
+        for line in lines {
+            let array = match line["dataset"].as_str().unwrap().trim_start_matches('/') {
+                "." => "v2_array_blosc_C",
+                array => array,
+            };
+            let number = index.arrays().iter().position(|a| a.name == array).unwrap();
+            let found = &index.arrays()[number];
+            // The truth has files: of a shard's chunks, the last byte is before the table.
+            let mut rows = BTreeMap::new();
+            index
+                .chunks(number, &mut |chunk| {
+                    let Location::Part { part, offset, size } = chunk.location else { panic!("no file") };
+                    let whole = std::fs::metadata(&part.path).unwrap().len();
+                    assert!(line["chunks"] != serde_json::json!(found.chunks) || (offset, size) == (0, whole));
+                    assert!(offset + size <= whole);
+                    let prefix = format!("{path}/{}/", if array == "v2_array_blosc_C" { "." } else { array });
+                    let key = part.path.replace(&prefix.replace("/./", "/"), "");
+                    rows.insert(key.trim_start_matches("c/").to_owned(), (key, whole));
+                    Ok(())
+                })
+                .unwrap();
+            let text: String = rows.values().map(|(key, size)| format!("{key},0,0,{size}\n")).collect();
+            if found.shape() != list(&line["shape"]) || hash(text.as_bytes()) != line["sha256"].as_str().unwrap() {
+                wrong.push(format!("{name} {array}: {found:?} {line} {text}"));
+            }
+            arrays += 1;
+        }
+    }
+    eprintln!("{arrays} arrays");
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -1,9 +1,10 @@
 //! Files of this machine.
 
-use super::{ByteReader, Opener, Stat};
+use super::{ByteReader, Listed, MAX_LISTED, Opener, Stat};
 use crate::{Error, Result};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -30,17 +31,56 @@ impl Opener for LocalOpener {
     }
 
     fn stat(&self, path: &str) -> Result<Stat> {
-        let meta = std::fs::metadata(path).map_err(|e| io_error(path, e))?;
-        let mtime = meta.modified().ok().map(|t| match t.duration_since(UNIX_EPOCH) {
-            Ok(d) => d.as_secs() as i64,
-            Err(e) => -(e.duration().as_secs() as i64),
-        });
-        Ok(Stat { size: Some(meta.len()), mtime, etag: None })
+        Ok(stat_of(&std::fs::metadata(path).map_err(|e| io_error(path, e))?))
     }
 
     fn is_local(&self, _path: &str) -> bool {
         true
     }
+
+    fn is_folder(&self, path: &str) -> bool {
+        std::fs::metadata(path).is_ok_and(|m| m.is_dir())
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<Listed>> {
+        let mut files = Vec::new();
+        list_into(Path::new(path), "", 0, &mut files).map_err(|e| io_error(path, e))?;
+        Ok(files)
+    }
+}
+
+fn stat_of(meta: &Metadata) -> Stat {
+    let mtime = meta.modified().ok().map(|t| match t.duration_since(UNIX_EPOCH) {
+        Ok(d) => d.as_secs() as i64,
+        Err(e) => -(e.duration().as_secs() as i64),
+    });
+    Stat { size: Some(meta.len()), mtime, etag: None }
+}
+
+/// Links to folders that go round in circles end at this depth.
+const MAX_DEPTH: usize = 64;
+
+fn list_into(folder: &Path, prefix: &str, depth: usize, files: &mut Vec<Listed>) -> std::io::Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(std::io::Error::other("its folders are nested too deeply"));
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        // A name that is not UTF-8 is no file of a Zarr.
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let name = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        // A link is what it leads to; one that leads nowhere is nothing.
+        let Ok(meta) = std::fs::metadata(entry.path()) else { continue };
+        if meta.is_dir() {
+            list_into(&entry.path(), &name, depth + 1, files)?;
+        } else {
+            files.push(Listed { name, stat: stat_of(&meta) });
+        }
+        if files.len() > MAX_LISTED {
+            return Err(std::io::Error::other(format!("it has more than {MAX_LISTED} files")));
+        }
+    }
+    Ok(())
 }
 
 impl ByteReader for LocalFile {

@@ -51,6 +51,18 @@ pub struct Stat {
     pub etag: Option<String>,
 }
 
+/// A file somewhere in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Path within the folder, its parts joined by `/`.
+    pub name: String,
+    /// What the listing says of it.
+    pub stat: Stat,
+}
+
+/// A folder with more files than this is refused.
+pub const MAX_LISTED: usize = 50_000_000;
+
 /// Opens paths.
 pub trait Opener: Send + Sync {
     /// Opens `path` for reading.
@@ -67,4 +79,18 @@ pub trait Opener: Send + Sync {
 
     /// Whether `path` is on this machine, so that a stat is cheap.
     fn is_local(&self, path: &str) -> bool;
+
+    /// Whether `path` is a folder.
+    fn is_folder(&self, path: &str) -> bool {
+        let _ = path;
+        false
+    }
+
+    /// All files in a folder and the folders in it, with their sizes: by listing, not by a look at each where that can be.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`] if it can't be listed.
+    fn list(&self, path: &str) -> Result<Vec<Listed>> {
+        Err(crate::Error::Io { path: path.to_owned(), what: "its files can't be listed".into() })
+    }
 }

@@ -1,6 +1,7 @@
 //! `get-refs`: scans sources into a store and, from a mosaic VRT or one file, makes it readable as one array.
 
 use super::inputs::{self, Inputs};
+use super::parts::Parts;
 use super::physical::{self, Batch, Consumer, MaskedChunks, Message, ScanOptions, Task, Wanted};
 use super::{ArgKind, ArgSpec, Args, Command, Context, parse_size};
 use crate::io::Stat;
@@ -199,6 +200,7 @@ struct Job<'a, 'c> {
     uncommitted: (u64, u64),
     /// Arrays that are in the store.
     declared: BTreeSet<String>,
+    parts: Parts,
 }
 
 /// The source whose rows are being written.
@@ -317,6 +319,7 @@ fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
         counts: [0; 3],
         uncommitted: (0, 0),
         declared: BTreeSet::new(),
+        parts: Parts::default(),
     };
     job.declared =
         job.old.arrays.values().filter(|a| a.storage == Storage::Referenced).map(|a| a.name.clone()).collect();
@@ -469,6 +472,10 @@ impl Job<'_, '_> {
     /// Size and time of change are what they were. Sources that are not on this machine are taken as unchanged: asking
     /// each would be a request for each.
     fn is_unchanged(&self, source: &str, old: &Stat) -> bool {
+        // Of a folder nothing is known.
+        if *old == Stat::default() {
+            return false;
+        }
         if !self.ctx.opener.is_local(source) {
             return true;
         }
@@ -562,6 +569,7 @@ impl Job<'_, '_> {
         }
         self.store.savepoint()?;
         let id = self.store.put_source(source, stat)?;
+        self.parts.open(id, facts.in_parts);
         for position in listed {
             let (array, name) = (&facts.arrays[*position], &names[*position]);
             if self.declared.insert(name.clone()) {
@@ -591,9 +599,16 @@ impl Job<'_, '_> {
             let (row, info, kind) = match location {
                 Location::Range { offset, size } => (RowData::Range { offset: *offset, size: *size }, info, 0),
                 Location::Inline(data) => (RowData::Inline(data), info, 1),
+                Location::Part { offset, size, .. } => (RowData::Range { offset: *offset, size: *size }, info, 0),
                 Location::Absent => (RowData::Absent, None, 2),
             };
-            self.store.put_row(name, current.id, key, row, info)?;
+            let id = match location {
+                Location::Part { part, .. } => {
+                    self.parts.number(&mut self.store, current.id, (name, &array.name), part)?
+                }
+                _ => current.id,
+            };
+            self.store.put_row(name, id, key, row, info)?;
             current.counts[kind] += 1;
         }
         Ok(())
@@ -726,18 +741,11 @@ impl Job<'_, '_> {
             self.store.put_array(desc)?;
         }
         for (array, list) in &plan.placements {
-            let list: Vec<Placement> = list
-                .iter()
-                .filter(|p| p.count.iter().all(|c| *c > 0))
-                .map(|p| Placement {
-                    dest: p.dest.clone(),
-                    source_id: ids[&p.source],
-                    source_array: p.source_array.clone(),
-                    src_offset: p.src_offset.clone(),
-                    count: p.count.clone(),
-                })
-                .collect();
-            self.store.set_placements(array, &list)?;
+            let mut rows: Vec<Placement> = Vec::new();
+            for placed in list.iter().filter(|p| p.count.iter().all(|c| *c > 0)) {
+                rows.extend(self.parts.placements(ids[&placed.source], placed)?);
+            }
+            self.store.set_placements(array, &rows)?;
         }
         self.store.set_dimensions(&plan.dimensions)?;
         self.store.set_group_attributes(&plan.attributes, &plan.groups)
@@ -858,6 +866,9 @@ impl Job<'_, '_> {
     fn forget(&mut self) -> Result<()> {
         if self.store.in_savepoint() {
             self.store.rollback_to()?;
+            if let Some(current) = &self.current {
+                self.parts.forget(current.id);
+            }
             self.declared =
                 self.store.arrays()?.into_iter().filter(|a| a.storage == Storage::Referenced).map(|a| a.name).collect();
         }

@@ -6,6 +6,7 @@ pub mod export;
 pub mod get_refs;
 pub mod inputs;
 pub mod output;
+mod parts;
 pub mod physical;
 pub mod publish;
 pub mod remap;

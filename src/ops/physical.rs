@@ -159,7 +159,7 @@ pub fn scan_all(
                     if stop.load(Ordering::Relaxed) || register.send((number, receiver)).is_err() {
                         return;
                     }
-                    let scanned = catch_unwind(AssertUnwindSafe(|| scan_one(opener.as_ref(), task, options, &sender)))
+                    let scanned = catch_unwind(AssertUnwindSafe(|| scan_one(opener, task, options, &sender)))
                         .unwrap_or_else(|_| {
                             Err(Error::Io {
                                 path: task.source.clone(),
@@ -222,13 +222,8 @@ fn unwanted<T>(_: T) -> Error {
     Error::Cancelled
 }
 
-fn scan_one(opener: &dyn Opener, task: &Task, options: ScanOptions, sender: &SyncSender<Message>) -> Result<()> {
-    let reader = opener.open(&task.source)?;
-    let stat = match reader.stat()? {
-        Some(stat) => stat,
-        None => opener.stat(&task.source)?,
-    };
-    let index = scan::open(Arc::clone(&reader))?;
+fn scan_one(opener: &Arc<dyn Opener>, task: &Task, options: ScanOptions, sender: &SyncSender<Message>) -> Result<()> {
+    let scan::Opened { stat, reader, index } = scan::open_path(opener, &task.source)?;
     let all = index.arrays();
     // A coordinate goes into the store by its values; one that is too large, or of text of any length, by its chunks.
     let is_coordinate = |a: &SourceArray| {
@@ -295,6 +290,7 @@ fn scan_one(opener: &dyn Opener, task: &Task, options: ScanOptions, sender: &Syn
         arrays: picked.iter().map(shaped).collect(),
         attributes: index.groups().iter().find(|(n, _)| n.is_empty()).map(|(_, a)| a.clone()).unwrap_or_default(),
         groups: index.groups().iter().filter(|(n, _)| !n.is_empty()).cloned().collect(),
+        in_parts: index.has_parts(),
         ..SourceFacts::default()
     };
     for ((number, _), array) in picked.iter().zip(&facts.arrays) {
@@ -383,7 +379,9 @@ fn list_chunks(
                     ));
                 }
             },
-            Location::Range { size, .. } if array.codec.is_empty() && size != encoder.decoded => {
+            Location::Range { size, .. } | Location::Part { size, .. }
+                if array.codec.is_empty() && size != encoder.decoded =>
+            {
                 return Err(problem(key, format!("has {size} bytes, but {} without a codec", encoder.decoded)));
             }
             location => location,
@@ -409,6 +407,10 @@ fn list_chunks(
         }
         location => add(chunk.key, location, chunk.filter_mask),
     })?;
+    if index.has_parts() {
+        // What was never written has no file, hence no place, and reads as fill.
+        return if locations.is_empty() { Ok(()) } else { sink(keys, locations) };
+    }
     if !any && seen.is_none() {
         // What was never written still was scanned.
         keys.resize(rank, 0);

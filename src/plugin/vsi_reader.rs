@@ -3,7 +3,7 @@
 use super::ffi;
 use super::http::HttpFile;
 use super::thread_config::ThreadConfig;
-use crate::io::{ByteReader, LocalOpener, Opener, Stat};
+use crate::io::{ByteReader, Listed, LocalOpener, MAX_LISTED, Opener, Stat};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -192,6 +192,53 @@ impl Opener for VsiOpener {
         }
         // SAFETY: the text lives through the call.
         c_path(path).is_ok_and(|name| unsafe { gdal_sys::VSIIsLocal(name.as_ptr()) } as c_int != 0)
+    }
+
+    fn is_folder(&self, path: &str) -> bool {
+        if !is_vsi(path) {
+            return LocalOpener.is_folder(path);
+        }
+        let _quiet = Quiet::new(&self.config);
+        // SAFETY: the text lives through the call.
+        c_path(path).is_ok_and(|name| unsafe { ffi::mr_vsi_is_folder(name.as_ptr()) })
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<Listed>> {
+        if !is_vsi(path) {
+            return LocalOpener.list(path);
+        }
+        let quiet = Quiet::new(&self.config);
+        let name = c_path(path)?;
+        // SAFETY: the text lives through the call; -1 is any depth; the handle is checked.
+        let folder = unsafe { gdal_sys::VSIOpenDir(name.as_ptr(), -1, std::ptr::null()) };
+        if folder.is_null() {
+            return Err(failed(path, "its files can't be listed", &quiet));
+        }
+        let mut files = Vec::new();
+        loop {
+            // SAFETY: an open folder; the entry is valid until the next call.
+            let Some(entry) = (unsafe { gdal_sys::VSIGetNextDirEntry(folder).as_ref() }) else { break };
+            // SAFETY: an entry has a name.
+            let own = unsafe { CStr::from_ptr(entry.pszName) };
+            // A name that is not UTF-8 is no file of a Zarr. S_IFDIR has this bit, S_IFREG has not.
+            if let Ok(own) = own.to_str()
+                && !own.ends_with('/')
+                && (entry.bModeKnown == 0 || entry.nMode & 0o170_000 != 0o040_000)
+            {
+                let size = (entry.bSizeKnown != 0).then_some(entry.nSize);
+                let mtime = (entry.bMTimeKnown != 0 && entry.nMTime != 0).then_some(entry.nMTime);
+                files.push(Listed { name: own.to_owned(), stat: Stat { size, mtime, etag: None } });
+            }
+            if files.len() > MAX_LISTED {
+                break;
+            }
+        }
+        // SAFETY: opened above, closed once.
+        unsafe { gdal_sys::VSICloseDir(folder) };
+        if files.len() > MAX_LISTED {
+            return Err(Error::Io { path: path.to_owned(), what: format!("it has more than {MAX_LISTED} files") });
+        }
+        Ok(files)
     }
 }
 

@@ -4,8 +4,9 @@ mod assemble;
 pub mod hdf5;
 pub mod netcdf3;
 pub mod tiff;
+pub mod zarr;
 
-use crate::io::ByteReader;
+use crate::io::{ByteReader, Opener, Stat};
 use crate::model::{Attributes, CodecSpec, DType, Dim, Fill};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -50,10 +51,32 @@ pub enum Location {
         /// Stored size in bytes, never 0.
         size: u64,
     },
+    /// In a file of its own, which belongs to the source: a Zarr's chunk, or a chunk of a shard.
+    Part {
+        /// The file.
+        part: Arc<Part>,
+        /// Byte offset in it.
+        offset: u64,
+        /// Stored size in bytes, never 0.
+        size: u64,
+    },
     /// Here: encoded with the array's codec.
     Inline(Vec<u8>),
     /// Nowhere: it was never written, and reads as fill.
     Absent,
+}
+
+/// A file that holds a piece of an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its path, to be opened.
+    pub path: String,
+    /// What is known of it.
+    pub stat: Stat,
+    /// First element of the array that it holds, along each dimension.
+    pub first: Vec<u64>,
+    /// Elements that it holds, along each dimension.
+    pub count: Vec<u64>,
 }
 
 /// One chunk as a scan reports it.
@@ -92,6 +115,11 @@ pub trait SourceIndex: Send {
     /// Attributes of groups: (full name without the leading `/`, attributes); the root group is `""`.
     fn groups(&self) -> &[(String, Attributes)];
 
+    /// Whether chunks are in files of their own ([`Location::Part`]).
+    fn has_parts(&self) -> bool {
+        false
+    }
+
     /// Calls `sink` for every chunk of array number `array`, streamed: no more than a bounded part of the index is held
     /// in memory. Chunks that were never written may be left out (a missing chunk is absent). Keys come in no
     /// promised order, each once. Stops at the first error of `sink`.
@@ -121,4 +149,37 @@ pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
         // What is none of all these is named there.
         _ => hdf5::open(reader),
     }
+}
+
+/// A source that was opened by its path.
+pub struct Opened {
+    /// What was known of it before; nothing of a folder.
+    pub stat: Stat,
+    /// What its bytes are read with; a folder has none.
+    pub reader: Arc<dyn ByteReader>,
+    /// Its chunks.
+    pub index: Box<dyn SourceIndex>,
+}
+
+/// Opens a source by its path: a folder is a Zarr, of a file the first bytes tell.
+///
+/// # Errors
+/// As [`open`]; [`Error::Io`].
+pub fn open_path(opener: &Arc<dyn Opener>, path: &str) -> Result<Opened> {
+    let own = path.rsplit('/').next().unwrap_or_default();
+    let by_name = own.is_empty() || own.ends_with(".zarr");
+    // Elsewhere a look at what has the name of a file would be one more request.
+    let may_be = by_name || opener.is_local(path) || !own.contains('.');
+    if may_be && (opener.is_folder(path) || (by_name && !opener.is_local(path))) {
+        let reader: Arc<dyn ByteReader> = Arc::new(zarr::Folder(path.to_owned()));
+        let index = zarr::open(Arc::clone(opener), path)?;
+        return Ok(Opened { stat: Stat::default(), reader, index });
+    }
+    let reader = opener.open(path)?;
+    let stat = match reader.stat()? {
+        Some(stat) => stat,
+        None => opener.stat(path)?,
+    };
+    let index = open(Arc::clone(&reader))?;
+    Ok(Opened { stat, reader, index })
 }
