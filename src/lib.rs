@@ -24,6 +24,22 @@
 //! - [`ops`]: one module for each command.
 //! - `plugin` (feature `plugin`): the GDAL driver; the only module that knows GDAL.
 //!
+//! Reading a window, without GDAL (`examples/read_window.rs` is a whole program):
+//!
+//! ```no_run
+//! use mdimrefs::{io::LocalOpener, read::{ReadOptions, Reader}, store::{OpenOptions, Store}};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> mdimrefs::Result<()> {
+//! let store = Arc::new(Store::open("all.sqlite", &OpenOptions::default())?);
+//! let reader = Reader::new(Arc::clone(&store), Arc::new(LocalOpener), ReadOptions::default())?;
+//! let sst = store.find("sst").expect("an array");
+//! let mut day = vec![0i16; 720 * 1440];
+//! reader.read_typed(sst, &[29, 0, 0, 0], &[1, 1, 720, 1440], &mut day)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Imports go one way: `model` ← `codec`, `io` ← `store`, `scan`, `vrt`, `read` ← `plan`, `export` ← `ops` ← `plugin`.
 
 pub mod codec;

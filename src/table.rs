@@ -36,10 +36,28 @@ const AHEAD: usize = 2;
 /// A batch ends early when its texts and bytes come to this many bytes.
 const BATCH_BYTES: usize = 32 << 20;
 
+/// Chunks that one thread lists at a time, where several do.
+const PART: u64 = 64 << 10;
+/// So few chunks are listed at once, by no thread.
+const FEW: u64 = 1024;
+/// Threads that list one table, at most.
+const THREADS: usize = 4;
+
+/// What a thread that lists sends.
+enum Message {
+    Batch(Result<RecordBatch>),
+    /// A part ends.
+    End,
+}
+
 /// Record batches of a listing.
 pub struct Batches {
     schema: SchemaRef,
-    receiver: Receiver<Result<RecordBatch>>,
+    /// Of each thread. Parts are dealt out in turn.
+    receivers: Vec<Receiver<Message>>,
+    /// The part that comes next, and how many there are.
+    part: usize,
+    parts: usize,
 }
 
 enum Builder {
@@ -135,16 +153,11 @@ struct Collector {
     rows: usize,
     bytes: usize,
     limit: usize,
-    sender: SyncSender<Result<RecordBatch>>,
+    sender: SyncSender<Message>,
 }
 
 impl Collector {
-    fn new(
-        columns: &[Column],
-        options: &BatchOptions,
-        schema: SchemaRef,
-        sender: SyncSender<Result<RecordBatch>>,
-    ) -> Collector {
+    fn new(columns: &[Column], options: &BatchOptions, schema: SchemaRef, sender: SyncSender<Message>) -> Collector {
         let builder =
             |c: &Column| if options.without.contains(&c.name) { Builder::Nothing } else { Builder::new(c.kind) };
         Collector {
@@ -178,7 +191,7 @@ impl Collector {
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
             .map_err(|e| Error::Invalid(format!("a batch of rows: {e}")))?;
         (self.rows, self.bytes) = (0, 0);
-        Ok(self.sender.send(Ok(batch)).is_ok())
+        Ok(self.sender.send(Message::Batch(Ok(batch))).is_ok())
     }
 }
 
@@ -188,19 +201,41 @@ impl Batches {
     /// # Errors
     /// [`Error::Sqlite`] for a query that SQLite does not take; [`Error::Store`] for one that would write.
     pub fn new(store: &Arc<Store>, listing: Listing, options: BatchOptions) -> Result<Batches> {
-        let (sender, receiver) = sync_channel(AHEAD);
         let store = Arc::clone(store);
         match listing {
             Listing::Table(table, range) => {
                 let schema = schema_of(&table.columns, &options);
-                let mut collector = Collector::new(&table.columns, &options, Arc::clone(&schema), sender);
-                std::thread::spawn(move || {
-                    let listed = store.each_row(&table, range.as_ref(), &mut |n, cells| collector.push(n, cells));
-                    end(listed, Some(collector));
-                });
-                Ok(Batches { schema, receiver })
+                if let Some(range) = range.as_ref().filter(|r| r.size() <= FEW) {
+                    // Each batch has a row at least.
+                    let (sender, receiver) = sync_channel(FEW as usize + 2);
+                    let mut collector = Collector::new(&table.columns, &options, Arc::clone(&schema), sender);
+                    let listed = store.few_rows(&table, range, &mut |n, cells| collector.push(n, cells));
+                    end(listed, &mut collector);
+                    return Ok(Batches { schema, receivers: vec![receiver], part: 0, parts: 1 });
+                }
+                let parts: Arc<[Vec<KeyRange>]> = store.parts(&table, range.as_ref(), PART)?.into();
+                let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+                let threads = cpus.min(THREADS).min(parts.len());
+                let mut receivers = Vec::new();
+                for thread in 0..threads {
+                    let (sender, receiver) = sync_channel(AHEAD);
+                    receivers.push(receiver);
+                    let (store, table, parts) = (Arc::clone(&store), table.clone(), Arc::clone(&parts));
+                    let (options, schema) = (options.clone(), Arc::clone(&schema));
+                    std::thread::spawn(move || {
+                        let mut collector = Collector::new(&table.columns, &options, schema, sender);
+                        for part in parts.iter().skip(thread).step_by(threads) {
+                            let listed = store.each_row_of(&table, part, &mut |n, cells| collector.push(n, cells));
+                            if !end(listed, &mut collector) {
+                                break;
+                            }
+                        }
+                    });
+                }
+                Ok(Batches { schema, receivers, part: 0, parts: parts.len() })
             }
             Listing::Sql(sql, bounded) => {
+                let (sender, receiver) = sync_channel(AHEAD);
                 let (header, columns) = sync_channel(1);
                 std::thread::spawn(move || {
                     let mut collector: Option<Collector> = None;
@@ -224,11 +259,12 @@ impl Batches {
                     }
                     match (listed, collector) {
                         (Err(e), None) => drop(header.send(Err(e))),
-                        (listed, collector) => end(listed, collector),
+                        (listed, Some(mut collector)) => drop(end(listed, &mut collector)),
+                        (Ok(()), None) => {}
                     }
                 });
                 let schema = columns.recv().map_err(|_| Error::Invalid("the query ended before it began".into()))??;
-                Ok(Batches { schema, receiver })
+                Ok(Batches { schema, receivers: vec![receiver], part: 0, parts: 1 })
             }
         }
     }
@@ -239,16 +275,19 @@ impl Batches {
     }
 }
 
-/// Hands over what is left, or the error. Nobody may be there to take it.
-fn end(listed: Result<()>, collector: Option<Collector>) {
-    let Some(mut collector) = collector else { return };
+/// Hands over what is left of a part, or the error; whether more is wanted. Nobody may be there to take it.
+fn end(listed: Result<()>, collector: &mut Collector) -> bool {
     let last = match listed {
-        Ok(()) if collector.rows == 0 => return,
-        Ok(()) => collector.flush().map(drop),
+        Ok(()) if collector.rows == 0 => Ok(true),
+        Ok(()) => collector.flush(),
         Err(e) => Err(e),
     };
-    if let Err(e) = last {
-        let _ = collector.sender.send(Err(e));
+    match last {
+        Ok(wanted) => wanted && collector.sender.send(Message::End).is_ok(),
+        Err(e) => {
+            let _ = collector.sender.send(Message::Batch(Err(e)));
+            false
+        }
     }
 }
 
@@ -256,8 +295,22 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Disconnected: the listing has ended.
-        self.receiver.recv().ok().map(|batch| batch.map_err(|e| ArrowError::ExternalError(Box::new(e))))
+        while self.part < self.parts {
+            let receiver = self.receivers.get(self.part % self.receivers.len().max(1))?;
+            let batch = match receiver.recv() {
+                Ok(Message::End) => {
+                    self.part += 1;
+                    continue;
+                }
+                Ok(Message::Batch(batch)) => batch,
+                Err(_) => Err(Error::Invalid("a thread that lists rows has ended early".into())),
+            };
+            if batch.is_err() {
+                self.part = self.parts;
+            }
+            return Some(batch.map_err(|e| ArrowError::ExternalError(Box::new(e))));
+        }
+        None
     }
 }
 

@@ -9,10 +9,10 @@ use super::{commands, describe, names};
 use crate::io::Opener;
 use crate::ops::parse_size;
 use crate::read::{MissingSource, RawChunk, ReadOptions, Reader, Verify};
-use crate::store::{OpenOptions, Store};
+use crate::store::{OpenOptions, Store, Table};
 use crate::{Error, Result};
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// An open store, as C++ holds it.
 pub struct MrStore {
@@ -20,6 +20,8 @@ pub struct MrStore {
     config: ThreadConfig,
     /// Whether listings of chunks say where they are.
     pub(super) coords: bool,
+    /// The tables, with what the option asks for.
+    pub(super) tables: OnceLock<Vec<Table>>,
 }
 
 /// Loads the driver.
@@ -153,7 +155,7 @@ unsafe extern "C" fn mr_open(
             let opener = VsiOpener::default();
             let config = opener.config.clone();
             let reader = Reader::new(store, Arc::new(opener), read)?;
-            Ok(Box::into_raw(Box::new(MrStore { reader, config, coords })))
+            Ok(Box::into_raw(Box::new(MrStore { reader, config, coords, tables: OnceLock::new() })))
         })
     }
 }

@@ -75,9 +75,18 @@ fn bounded(store: &MrStore, table: Table) -> Result<Table> {
     }
 }
 
+/// The tables of a store, looked up once.
+fn tables(store: &MrStore) -> Result<&[Table]> {
+    if let Some(tables) = store.tables.get() {
+        return Ok(tables);
+    }
+    let list = store.reader.store().tables()?.into_iter().map(|t| bounded(store, t)).collect::<Result<_>>()?;
+    Ok(store.tables.get_or_init(|| list))
+}
+
 fn table(store: &MrStore, number: usize) -> Result<Table> {
-    let table = store.reader.store().tables()?.into_iter().nth(number);
-    bounded(store, table.ok_or_else(|| Error::Invalid(format!("there is no table number {number}")))?)
+    let table = tables(store)?.get(number).cloned();
+    table.ok_or_else(|| Error::Invalid(format!("there is no table number {number}")))
 }
 
 /// A range of keys of the caller; None for all.
@@ -117,11 +126,7 @@ unsafe extern "C" fn mr_tables(store: *const MrStore, error: *mut *mut c_char) -
         guard(error, std::ptr::null_mut(), || {
             let handle = handle(store)?;
             let store = handle.reader.store();
-            let list: Vec<Value> = store
-                .tables()?
-                .into_iter()
-                .map(|t| bounded(handle, t))
-                .collect::<Result<Vec<_>>>()?
+            let list: Vec<Value> = tables(handle)?
                 .iter()
                 .map(|t| {
                     let desc = t.array.map(|a| &store.arrays()[a]);
@@ -163,10 +168,7 @@ unsafe extern "C" fn mr_rows_sql(store: *const MrStore, sql: *const c_char, erro
             let handle = handle(store)?;
             let sql = from_c(sql).unwrap_or_default();
             let store = handle.reader.store();
-            let tables = if handle.coords { store.tables()? } else { Vec::new() };
-            // Of arrays that the query does not name, nothing is read.
-            let named = tables.into_iter().filter(|t| t.array.is_some() && sql.contains(&t.name));
-            let bounded = named.map(|t| bounded(handle, t)).collect::<Result<_>>()?;
+            let bounded = if handle.coords { tables(handle)?.to_vec() } else { Vec::new() };
             open(store, Listing::Sql(sql, bounded))
         })
     }
@@ -266,9 +268,7 @@ unsafe extern "C" fn mr_rows_count(
     unsafe {
         guard(error, -1, || {
             let handle = handle(store)?;
-            // What the columns say does not matter here.
-            let table = handle.reader.store().tables()?.into_iter().nth(number);
-            let table = table.ok_or_else(|| Error::Invalid(format!("there is no table number {number}")))?;
+            let table = table(handle, number)?;
             let count = handle.reader.store().count_rows(&table, range(lo, hi, rank).as_ref())?;
             Ok(i64::try_from(count).unwrap_or(i64::MAX))
         })

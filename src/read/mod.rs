@@ -16,6 +16,7 @@ mod batch;
 mod bounds;
 mod cache;
 mod computed;
+mod element;
 mod reader;
 mod run;
 mod scatter;
@@ -26,6 +27,7 @@ mod tests;
 mod window;
 
 pub use bounds::Coordinate;
+pub use element::Element;
 pub use reader::{RawChunk, Reader};
 
 /// What to do about a source that can't be opened.

@@ -176,7 +176,7 @@ impl Store {
     }
 
     /// Runs `f` with a connection of this process.
-    pub(super) fn with<T>(&self, f: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    pub(super) fn with<T>(&self, f: impl FnOnce(&Db) -> Result<T>) -> Result<T> {
         let mut session = lock(&self.db);
         if session.process != std::process::id() {
             let db = self.connect()?;

@@ -133,6 +133,27 @@ pub struct KeyRange {
     pub hi: Vec<u64>,
 }
 
+impl KeyRange {
+    /// Chunks in it, saturating.
+    pub fn size(&self) -> u64 {
+        self.lo.iter().zip(&self.hi).fold(1u64, |n, (l, h)| n.saturating_mul(h.saturating_sub(*l)))
+    }
+
+    /// Hands over parts of at most `most` chunks, in C order.
+    fn split(self, most: u64, sink: &mut dyn FnMut(KeyRange)) {
+        let axis = (0..self.lo.len()).find(|a| self.hi[*a] - self.lo[*a] > 1);
+        let Some(axis) = axis.filter(|_| self.size() > most.max(1)) else { return sink(self) };
+        let (from, to) = (self.lo[axis], self.hi[axis]);
+        let row = self.size() / (to - from);
+        let step = (most / row.max(1)).max(1);
+        for start in (from..to).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+            let mut part = self.clone();
+            (part.lo[axis], part.hi[axis]) = (start, (start + step).min(to));
+            part.split(most, sink);
+        }
+    }
+}
+
 /// Takes a row: its number (for chunks: the place in the chunk grid in C order), its cells. False ends the listing.
 pub type RowSink<'a> = dyn FnMut(i64, &[Cell<'_>]) -> Result<bool> + 'a;
 
@@ -156,6 +177,40 @@ fn cell<'a>(value: ValueRef<'a>, kind: ColumnKind) -> Cell<'a> {
         (ValueRef::Text(t), ColumnKind::Blob) => Cell::Blob(t),
         (ValueRef::Text(t), _) => std::str::from_utf8(t).map_or(Cell::Null, Cell::Text),
         (ValueRef::Blob(b), _) => Cell::Blob(b),
+    }
+}
+
+/// Cells of a row that need no memory of their own.
+const FEW: usize = 16;
+
+/// The cells of a row, on the stack if they are few.
+struct Cells<'m, 'a> {
+    list: &'m mut [Cell<'a>],
+    filled: usize,
+}
+
+impl<'m, 'a> Cells<'m, 'a> {
+    fn new(few: &'m mut [Cell<'a>; FEW], many: &'m mut Vec<Cell<'a>>, size: usize) -> Cells<'m, 'a> {
+        if size <= FEW {
+            return Cells { list: &mut few[..size], filled: 0 };
+        }
+        many.resize(size, Cell::Null);
+        Cells { list: many, filled: 0 }
+    }
+
+    fn push(&mut self, cell: Cell<'a>) {
+        if let Some(place) = self.list.get_mut(self.filled) {
+            *place = cell;
+            self.filled += 1;
+        }
+    }
+
+    fn get(&self, i: usize) -> Cell<'a> {
+        self.list.get(i).copied().unwrap_or(Cell::Null)
+    }
+
+    fn list(&self) -> &[Cell<'a>] {
+        &self.list[..self.filled]
     }
 }
 
@@ -216,13 +271,74 @@ impl Store {
         // A connection of its own: others go on reading.
         let db = self.connect()?;
         match table.array {
-            Some(array) => self.each_chunk(&db, array, table, range, sink),
+            Some(array) => self.each_chunk(&db, array, table, range, sink).map(drop),
             None => {
                 let list: Vec<String> = table.columns.iter().map(|c| quote(&c.name)).collect();
                 let sql = format!("SELECT {} FROM {}", list.join(","), quote(&table.name));
                 self.each_of(&db, &sql, &table.columns, sink)
             }
         }
+    }
+
+    /// Lists the rows of several ranges of keys, one after the other.
+    ///
+    /// # Errors
+    /// As [`Store::each_row`].
+    pub fn each_row_of(&self, table: &Table, ranges: &[KeyRange], sink: &mut RowSink<'_>) -> Result<()> {
+        let Some(array) = table.array else { return self.each_row(table, None, sink) };
+        let db = self.connect()?;
+        for range in ranges {
+            if !self.each_chunk(&db, array, table, Some(range), sink)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists a few chunks, at once: no other connection is opened, and others wait.
+    ///
+    /// # Errors
+    /// As [`Store::each_row`].
+    pub fn few_rows(&self, table: &Table, range: &KeyRange, sink: &mut RowSink<'_>) -> Result<()> {
+        let Some(array) = table.array else { return self.each_row(table, None, sink) };
+        self.with(|db| self.each_chunk(db, array, table, Some(range), sink).map(drop))
+    }
+
+    /// Ranges of keys that together hold the chunks of a table, in the order in which they are listed, in groups of about
+    /// `rows` chunks; one group where they can't be told apart at once.
+    ///
+    /// # Errors
+    /// As [`Store::each_row`].
+    pub fn parts(&self, table: &Table, range: Option<&KeyRange>, rows: u64) -> Result<Vec<Vec<KeyRange>>> {
+        let Some(array) = table.array else { return Ok(vec![Vec::new()]) };
+        let Some((lo, hi)) = self.key_range(array, range)? else { return Ok(Vec::new()) };
+        let db = self.connect()?;
+        let Lookup::Plan { index, .. } = self.lookup(&db, array)? else {
+            return Ok(vec![vec![KeyRange { lo, hi }]]);
+        };
+        let mut groups: Vec<Vec<KeyRange>> = Vec::new();
+        let mut room = 0;
+        let mut add = |range: KeyRange| {
+            let size = range.size();
+            match groups.last_mut() {
+                Some(group) if size <= room => {
+                    group.push(range);
+                    room -= size;
+                }
+                _ => {
+                    groups.push(vec![range]);
+                    room = rows.saturating_sub(size);
+                }
+            }
+        };
+        for b in index.meeting(&lo, &hi) {
+            let within = KeyRange {
+                lo: lo.iter().zip(&b.lo).map(|(a, b)| *a.max(b)).collect(),
+                hi: hi.iter().zip(&b.hi).map(|(a, b)| *a.min(b)).collect(),
+            };
+            within.split(rows, &mut add);
+        }
+        Ok(groups)
     }
 
     /// Number of rows of a table.
@@ -359,13 +475,13 @@ impl Store {
         table: &Table,
         range: Option<&KeyRange>,
         sink: &mut RowSink<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let desc = &self.arrays()[array];
         let failed = sqlite(self.path());
         let grid = desc.grid()?;
         let counts = grid.counts();
         let rank = counts.len();
-        let Some((lo, hi)) = self.key_range(array, range)? else { return Ok(()) };
+        let Some((lo, hi)) = self.key_range(array, range)? else { return Ok(true) };
         let dims: Vec<String> = (0..rank).map(|i| format!("dim_{i}")).collect();
         let select = |table: &str, path: &str| -> Result<String> {
             let have = columns(db, table).map_err(&failed)?;
@@ -384,7 +500,9 @@ impl Store {
                     path: self.path().to_owned(),
                     what: format!("{} has more rows than there are chunks", view_name(&desc.name)),
                 })?;
-                let mut cells = Vec::with_capacity(rank + 6 + 2 * table.bounds.len());
+                // Most rows are short: no memory is asked for.
+                let (mut few, mut many) = ([Cell::Null; FEW], Vec::new());
+                let mut cells = Cells::new(&mut few, &mut many, rank + 6 + 2 * table.bounds.len());
                 let mut number = 0i64;
                 for (axis, count) in counts.iter().enumerate() {
                     let key: i64 = row.get(axis).map_err(&failed)?;
@@ -406,10 +524,10 @@ impl Store {
                 cells.push(cell(get(3)?, ColumnKind::Text));
                 cells.push(data);
                 for b in table.bounds.iter() {
-                    let Cell::Integer(key) = cells[b.axis] else { continue };
-                    cells.extend(b.bounds.cells(usize::try_from(key).unwrap_or(usize::MAX)));
+                    let Cell::Integer(key) = cells.get(b.axis) else { continue };
+                    b.bounds.cells(usize::try_from(key).unwrap_or(usize::MAX)).into_iter().for_each(|c| cells.push(c));
                 }
-                sink(number, &cells)
+                sink(number, cells.list())
             };
         match self.lookup(db, array)? {
             Lookup::Plan { index, .. } => {
@@ -428,7 +546,7 @@ impl Store {
                     while let Some(row) = rows.next().map_err(&failed)? {
                         let to_whole = |axis: usize, k: u64| (k + b.lo[axis]).saturating_sub(b.src[axis]);
                         if !emit(row, &to_whole, Some(&path))? {
-                            return Ok(());
+                            return Ok(false);
                         }
                     }
                 }
@@ -445,11 +563,11 @@ impl Store {
                     let stored: Option<String> = row.get(rank + 5).map_err(&failed)?;
                     let path = stored.map(|p| self.remapped(&p));
                     if !emit(row, &|_, k| k, path.as_deref())? {
-                        return Ok(());
+                        return Ok(false);
                     }
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
