@@ -32,3 +32,18 @@ fn hdf5() {
 fn codec() {
     replay("codec", targets::decode_chunk);
 }
+
+#[test]
+fn netcdf3() {
+    replay("netcdf3", targets::scan_source);
+}
+
+#[test]
+fn tiff() {
+    replay("tiff", targets::scan_source);
+}
+
+#[test]
+fn zarr() {
+    replay("zarr", targets::scan_zarr);
+}

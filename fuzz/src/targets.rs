@@ -2,7 +2,7 @@
 
 use mdimrefs::Result;
 use mdimrefs::codec::{CodecOptions, Pipeline, Scratch};
-use mdimrefs::io::ByteReader;
+use mdimrefs::io::{ByteReader, Listed, Opener, Stat};
 use mdimrefs::model::{CodecSpec, DType};
 use mdimrefs::scan;
 use std::sync::Arc;
@@ -28,7 +28,47 @@ impl ByteReader for Memory {
 
 /// Scans a source: every array, chunk, small value.
 pub fn scan_source(data: &[u8]) {
-    let Ok(index) = scan::open(Arc::new(Memory(data.to_vec()))) else { return };
+    if let Ok(index) = scan::open(Arc::new(Memory(data.to_vec()))) {
+        walk(index.as_ref());
+    }
+}
+
+/// A Zarr whose files all are the input.
+struct Folder(Vec<u8>);
+
+impl Opener for Folder {
+    fn open(&self, _path: &str) -> Result<Arc<dyn ByteReader>> {
+        Ok(Arc::new(Memory(self.0.clone())))
+    }
+
+    fn stat(&self, _path: &str) -> Result<Stat> {
+        Ok(Stat { size: Some(self.0.len() as u64), ..Stat::default() })
+    }
+
+    fn is_local(&self, _path: &str) -> bool {
+        true
+    }
+
+    fn list(&self, _path: &str) -> Result<Vec<Listed>> {
+        let metadata = match self.0.len() % 3 {
+            0 => ".zmetadata",
+            1 => "a/.zarray",
+            _ => "zarr.json",
+        };
+        let names = [metadata, "0", "0.0", "c/0", "c/0/0", "a/0", "a/0/0", "a/0.0", "a/c/0"];
+        let stat = Stat { size: Some(self.0.len() as u64), ..Stat::default() };
+        Ok(names.iter().map(|n| Listed { name: (*n).to_owned(), stat: stat.clone() }).collect())
+    }
+}
+
+/// Reads the input as the metadata of a Zarr, and as its chunks.
+pub fn scan_zarr(data: &[u8]) {
+    if let Ok(index) = scan::zarr::open(Arc::new(Folder(data.to_vec())), "fuzzed") {
+        walk(index.as_ref());
+    }
+}
+
+fn walk(index: &dyn scan::SourceIndex) {
     for number in 0..index.arrays().len().min(50) {
         let mut left = 100_000;
         let _ = index.chunks(number, &mut |_| {

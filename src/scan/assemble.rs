@@ -28,7 +28,9 @@ pub fn values(
     let (shape, item) = (array.shape(), array.dtype.size as u64);
     let total = shape.iter().try_fold(item, |n, s| n.checked_mul(*s)).filter(|n| *n <= limit);
     let total = total.ok_or_else(|| unsupported(format!("its values have more than {limit} bytes")))?;
-    let bytes = array.chunks.iter().try_fold(item, |n, c| n.checked_mul(*c)).filter(|n| *n <= MAX_CHUNK);
+    let bytes = array.chunks.iter().try_fold(item, |n, c| n.checked_mul(*c));
+    // A chunk may be larger than the array, but not by any amount.
+    let bytes = bytes.filter(|n| *n <= MAX_CHUNK.min(limit.max(16 << 20)));
     let bytes = bytes.ok_or_else(|| unsupported("a chunk is too large to be read here".into()))?;
     let fill = array.fill.to_bytes(&array.dtype)?;
     let mut out = fill.repeat((total / item.max(1)) as usize);

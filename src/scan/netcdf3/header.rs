@@ -11,8 +11,8 @@ use serde_json::Value;
 const DIMENSIONS: u32 = 10;
 const VARIABLES: u32 = 11;
 const ATTRIBUTES: u32 = 12;
-/// An attribute of more bytes than this is left out.
-const MAX_ATTRIBUTE: u64 = 16 << 20;
+/// An attribute of more values than this is left out.
+const MAX_ATTRIBUTE: u64 = 1 << 20;
 /// A name of more bytes than this is damage.
 const MAX_NAME: u64 = 1 << 16;
 /// Dimensions of one variable, at most (as netCDF has it).
@@ -201,7 +201,7 @@ impl Cursor<'_> {
             let (kind, dtype) = self.kind()?;
             let size = self.count()?.checked_mul(dtype.size as u64).filter(|n| *n <= self.file.size() - self.at);
             let size = size.ok_or_else(|| self.damaged(format!("attribute \"{name}\" does not fit in the file")))?;
-            if size > MAX_ATTRIBUTE {
+            if size / dtype.size as u64 > MAX_ATTRIBUTE {
                 self.at = (self.at + size).next_multiple_of(4);
                 continue;
             }

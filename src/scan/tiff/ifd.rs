@@ -101,12 +101,16 @@ impl Tiff {
         if !(head.starts_with(b"II") || head.starts_with(b"MM")) || !matches!(version, 42 | 43) {
             return Err(tiff.error(0, "it is no TIFF file"));
         }
-        let (mut ifds, mut seen) = (Vec::new(), HashSet::new());
+        let (mut ifds, mut seen, mut tags) = (Vec::new(), HashSet::new(), 0);
         while next != 0 {
             if !seen.insert(next) || ifds.len() >= MAX_IFDS {
                 return Err(tiff.error(next, "its directories come in a circle, or are too many: it is damaged"));
             }
             let (ifd, after) = tiff.directory(next)?;
+            tags += ifd.entries.len() as u64;
+            if tags > tiff.file.size() / 12 {
+                return Err(tiff.error(next, "its directories overlap: it is damaged"));
+            }
             ifds.push(ifd);
             next = after;
         }

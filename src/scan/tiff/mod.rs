@@ -28,6 +28,8 @@ use std::sync::Arc;
 
 /// Entries of a table of tiles that are read at once.
 const PIECE: u64 = 1 << 16;
+/// A last strip that is carried in the store has no more bytes than this, padded.
+const MAX_PADDED: u64 = 32 << 20;
 /// A side of more pixels than this has no coordinates.
 const MAX_AXIS: u64 = 8 << 20;
 
@@ -299,7 +301,7 @@ impl TiffIndex {
         };
         let elements = |rows: u64| rows * image.layout.width * image.layout.samples;
         let whole = elements(image.layout.rows).saturating_mul(array.dtype.size as u64);
-        if whole > assemble::MAX_CHUNK || size > assemble::MAX_CHUNK {
+        if whole > MAX_PADDED || size > MAX_PADDED {
             return Err(unsupported("and is too large to be carried in the store".into()));
         }
         let layout = Layout { rows, width: image.layout.width, samples: image.layout.samples };
