@@ -7,7 +7,7 @@ import netCDF4
 import numpy as np
 import pytest
 from conftest import ForeignStore, get_refs, open_root
-from osgeo import gdal
+from osgeo import gdal, osr
 
 
 def write_grid(path, arrays, lat=(-15, -5, 5, 15), lon=(5, 15, 25, 35, 45, 55), times=3, scale=None):
@@ -284,3 +284,27 @@ def test_band_names(tmp_path):
     assert ds.GetRasterBand(1).GetDescription() == f"v time={dates[2]} lev=10 run:0"
     del ds
     assert sorted(os.listdir(tmp_path)) == ["a.nc", "s.sqlite"]
+
+
+def test_longitudes_and_latitudes_are_wgs84_on_a_map(tmp_path):
+    """GDAL's netCDF driver has no SRS for them; told that it is EPSG:4326, it makes the same map of the source."""
+    source, store = str(tmp_path / "a.nc"), str(tmp_path / "s.sqlite")
+    with netCDF4.Dataset(source, "w") as d:
+        for name, size in (("time", 2), ("lat", 36), ("lon", 72)):
+            d.createDimension(name, size)
+        lat, lon = (d.createVariable(n, "f4", (n,)) for n in ("lat", "lon"))
+        lat.units, lat[:] = "degrees_north", np.arange(36) * 5 - 87.5
+        lon.units, lon[:] = "degrees_east", np.arange(72) * 5 + 2.5
+        v = d.createVariable("v", "i2", ("time", "lat", "lon"), fill_value=-1)
+        v[:] = np.arange(2 * 36 * 72).reshape(2, 36, 72)
+        d.createVariable("plain", "i2", ("time", "lat"))[:] = 1
+    get_refs(source, store)
+    ours = gdal.Open(f'MDIMREFS:"{store}":/v')
+    wgs84 = osr.SpatialReference()
+    wgs84.ImportFromEPSG(4326)
+    assert ours.GetSpatialRef().IsSame(wgs84, ["IGNORE_DATA_AXIS_TO_SRS_AXIS_MAPPING=YES"])
+    assert ours.GetSpatialRef().GetDataAxisToSRSAxisMapping() == [2, 1]
+    assert gdal.Open(f'MDIMREFS:"{store}":/plain').GetSpatialRef() is None
+    box = {"dstSRS": "EPSG:3031", "outputBounds": (-4e6, -4e6, 4e6, 4e6), "width": 400, "height": 400, "format": "MEM"}
+    theirs = gdal.Warp("", f"NETCDF:{source}:v", srcSRS="EPSG:4326", **box).ReadAsArray()
+    assert np.array_equal(gdal.Warp("", ours, **box).ReadAsArray(), theirs) and (theirs >= 0).any()

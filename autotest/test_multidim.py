@@ -552,4 +552,16 @@ def compare(mine, other):
         }
 
     a, b = of(mine), of(other)
+    if mine.GetDataType().GetClass() == gdal.GEDTC_STRING:
+        # The netCDF driver joins characters along the last dimension, and has a single one as a number. Here they stay
+        # characters, as other readers of the format have them.
+        if len(a["sizes"]) == len(b["sizes"]) + 1:
+            count = [min(s, 30) for s in b["sizes"]] + a["sizes"][-1:]
+            text = np.array(mine.Read([0] * len(count), count)).reshape(count)
+            joined = ["".join(row) for row in text.reshape(-1, count[-1])]
+            a["sizes"], a["values"] = a["sizes"][:-1], repr(joined)
+            b["values"] = repr(list(other.Read([0] * len(count[:-1]), count[:-1])))
+        elif not a["sizes"] and other.GetDataType().GetClass() == gdal.GEDTC_NUMERIC:
+            a["type"] = b["type"]
+            a["values"] = repr(bytearray(mine.Read()[0].encode() or b"\0"))
     return {k: (str(a[k])[:3000], str(b[k])[:3000]) for k in a if a[k] != b[k]}

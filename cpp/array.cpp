@@ -216,6 +216,13 @@ class Array final : public GDALMDArray
             if (srs->importFromWkt(Info().srs.c_str()) != OGRERR_NONE)
                 return nullptr;
         }
+        // Of a map; GDAL's netCDF driver has none for such arrays, and a
+        // conversion is to be the same as the source's.
+        else if (Info().isGeographic && m_store->unpackCoordinates)
+        {
+            if (srs->importFromEPSG(4326) != OGRERR_NONE)
+                return nullptr;
+        }
         else if (Info().gridMapping < 0 || !ImportGridMapping(*srs))
             return nullptr;
         // Which dimensions are y and x, counted from 1; the last two if nothing
@@ -258,7 +265,8 @@ class Array final : public GDALMDArray
         }
         CPLErrorStateBackuper quiet(CPLQuietErrorHandler);
         // The code of a GeoTIFF's system, where CF has the WKT.
-        const std::string reference = pairs.FetchNameValueDef("spatial_ref", "");
+        const std::string reference =
+            pairs.FetchNameValueDef("spatial_ref", "");
         if (STARTS_WITH_CI(reference.c_str(), "EPSG:"))
             return srs.importFromEPSG(atoi(reference.c_str() + 5)) ==
                    OGRERR_NONE;

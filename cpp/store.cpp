@@ -151,6 +151,7 @@ bool OpenStore::Describe()
         scaling("scale", info.hasScale, info.scale, info.scaleType);
         scaling("offset", info.hasOffset, info.offset, info.offsetType);
         info.srs = item.GetString("srs");
+        info.isGeographic = item.GetBool("is_geographic");
         info.x = item.GetInteger("x", -1);
         info.y = item.GetInteger("y", -1);
         const CPLJSONObject affine = item.GetObj("affine");

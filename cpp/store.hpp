@@ -58,6 +58,8 @@ struct ArrayInfo
     GDALDataType scaleType = GDT_Unknown;
     GDALDataType offsetType = GDT_Unknown;
     std::string srs;
+    // Longitudes and latitudes without a grid mapping.
+    bool isGeographic = false;
     // Number of the array whose attributes are the CF grid mapping, or -1.
     int gridMapping = -1;
     // Dimensions along y and x, counted from 0, or -1.

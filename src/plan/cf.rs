@@ -4,6 +4,26 @@
 
 use crate::model::Attributes;
 
+/// Which way degrees count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Degrees {
+    /// Longitude.
+    East,
+    /// Latitude.
+    North,
+}
+
+/// What the unit of a coordinate says, in any of the spellings of CF 4.1 and 4.2.
+pub fn degrees_of(units: &str) -> Option<Degrees> {
+    let units = units.trim().to_ascii_lowercase();
+    let rest = units.strip_prefix("degrees").or_else(|| units.strip_prefix("degree"))?;
+    match rest.strip_prefix('_').unwrap_or(rest) {
+        "east" | "e" => Some(Degrees::East),
+        "north" | "n" => Some(Degrees::North),
+        _ => None,
+    }
+}
+
 /// GDAL's dimension type and direction for a coordinate with these attributes; empty where they do not tell.
 pub fn kind_and_direction(attrs: &Attributes) -> (&'static str, &'static str) {
     let lower = |name: &str| attrs.text(name).unwrap_or_default().trim().to_ascii_lowercase();
@@ -20,21 +40,9 @@ pub fn kind_and_direction(attrs: &Attributes) -> (&'static str, &'static str) {
         "time" => return ("TEMPORAL", ""),
         _ => {}
     }
-    let unit_names = |y: bool| {
-        let (long, short) = if y { ("north", "n") } else { ("east", "e") };
-        [
-            format!("degrees_{long}"),
-            format!("degree_{long}"),
-            format!("degrees{short}"),
-            format!("degree{short}"),
-            format!("degrees_{short}"),
-            format!("degree_{short}"),
-        ]
-        .contains(&units)
-    };
-    if unit_names(false) {
+    if degrees_of(&units) == Some(Degrees::East) {
         ("HORIZONTAL_X", "EAST")
-    } else if unit_names(true) {
+    } else if degrees_of(&units) == Some(Degrees::North) {
         ("HORIZONTAL_Y", "NORTH")
     } else if crate::plan::time::TimeUnit::parse(&units, None).is_some() {
         ("TEMPORAL", "")

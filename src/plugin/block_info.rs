@@ -177,13 +177,9 @@ fn translate(store: &str, layer: &str, of: &str, output: &str) -> Result<()> {
             options,
             &mut usage_error,
         );
-        let result = if written.is_null() {
-            Err(failed())
-        } else if gdal_sys::GDALClose(written) != gdal_sys::CPLErr::CE_None {
-            Err(failed())
-        } else {
-            Ok(())
-        };
+        // What is written may fail as late as when it is closed.
+        let is_written = !written.is_null() && gdal_sys::GDALClose(written) == gdal_sys::CPLErr::CE_None;
+        let result = if is_written { Ok(()) } else { Err(failed()) };
         gdal_sys::GDALVectorTranslateOptionsFree(options);
         gdal_sys::GDALClose(source);
         result

@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::model::{ArrayDesc, ArrayKind, Attribute, Attributes, ByteOrder, DType, DimInfo, Kind, json_to_f64};
+use crate::plan::cf::Degrees;
 use crate::read::Reader;
 use crate::store::Store;
 use serde_json::{Value, json};
@@ -172,7 +173,17 @@ fn array(store: &Store, desc: &ArrayDesc, numbers: &[usize]) -> Value {
     let infos: Vec<DimInfo> = desc.dims.iter().zip(shape).map(|(d, n)| dimension_info(store, d, *n).0).collect();
     let axis = |kind: &str| infos.iter().rposition(|i| i.kind == kind);
     let (x, y) = (axis("HORIZONTAL_X"), axis("HORIZONTAL_Y"));
-    let srs = x.and_then(|x| infos[x].srs.clone()).filter(|_| y.is_some()).unwrap_or_default();
+    let srs = x.and_then(|x| infos[x].srs.clone()).filter(|_| y.is_some());
+    // Longitudes and latitudes without a grid mapping: on some ellipsoid, which is taken for that of GPS.
+    let is_geographic = x.zip(y).is_some_and(|(x, y)| {
+        let unit_of = |axis: usize| {
+            let variable = dimension_info(store, &desc.dims[axis], shape[axis]).1;
+            variable.and_then(|v| store.arrays()[v].attrs.text("units")).map(crate::plan::cf::degrees_of)
+        };
+        !desc.attrs.0.iter().any(|a| a.name == "grid_mapping")
+            && (unit_of(x), unit_of(y)) == (Some(Some(Degrees::East)), Some(Some(Degrees::North)))
+    });
+    let srs = srs.unwrap_or_default();
     let grid_mapping = desc.attrs.text("grid_mapping").and_then(|text| {
         // Either `crs`, or `crs: x y`.
         let name = text.split_ascii_whitespace().next()?.trim_end_matches(':');
@@ -194,7 +205,7 @@ fn array(store: &Store, desc: &ArrayDesc, numbers: &[usize]) -> Value {
         "unit": desc.attrs.text("units").unwrap_or_default(),
         "no_data": no_data(desc).unwrap_or_default(),
         "scale": scaling(desc, "scale_factor"), "offset": scaling(desc, "add_offset"),
-        "srs": srs, "grid_mapping": grid_mapping.unwrap_or(-1), "x": x.map_or(-1, |i| i as i64), "y": y.map_or(-1, |i| i as i64),
+        "srs": srs, "is_geographic": is_geographic, "grid_mapping": grid_mapping.unwrap_or(-1), "x": x.map_or(-1, |i| i as i64), "y": y.map_or(-1, |i| i as i64),
         "affine": affine, "structural": structural(desc), "coordinates": coordinates(store, desc),
     })
 }

@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn sizes_and_options() {
         let of = |text: &str| parse_options(&[text.to_owned()]);
-        assert_eq!(of("VERIFY=full").unwrap().1.verify, Verify::Full);
+        assert_eq!(of("VERIFY=full").unwrap().read.verify, Verify::Full);
         assert_eq!(of("TARGET=t").unwrap().open.target.as_deref(), Some("t"));
         for bad in ["VERIFY=maybe", "NUM_THREADS=0", "NUM_THREADS=x", "MISSING_SOURCE=x", "CACHE_SIZE=1TBX"] {
             assert!(of(bad).is_err(), "{bad}");

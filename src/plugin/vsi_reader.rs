@@ -215,9 +215,8 @@ impl Opener for VsiOpener {
             return Err(failed(path, "its files can't be listed", &quiet));
         }
         let mut files = Vec::new();
-        loop {
-            // SAFETY: an open folder; the entry is valid until the next call.
-            let Some(entry) = (unsafe { gdal_sys::VSIGetNextDirEntry(folder).as_ref() }) else { break };
+        // SAFETY: an open folder; the entry is valid until the next call.
+        while let Some(entry) = unsafe { gdal_sys::VSIGetNextDirEntry(folder).as_ref() } {
             // SAFETY: an entry has a name.
             let own = unsafe { CStr::from_ptr(entry.pszName) };
             // A name that is not UTF-8 is no file of a Zarr. S_IFDIR has this bit, S_IFREG has not.
