@@ -561,7 +561,8 @@ def compare(mine, other):
             joined = ["".join(row) for row in text.reshape(-1, count[-1])]
             a["sizes"], a["values"] = a["sizes"][:-1], repr(joined)
             b["values"] = repr(list(other.Read([0] * len(count[:-1]), count[:-1])))
-        elif not a["sizes"] and other.GetDataType().GetClass() == gdal.GEDTC_NUMERIC:
-            a["type"] = b["type"]
-            a["values"] = repr(bytearray(mine.Read()[0].encode() or b"\0"))
+        elif a["sizes"] == b["sizes"] and other.GetDataType().GetClass() == gdal.GEDTC_NUMERIC:
+            count = [min(s, 30) for s in a["sizes"]]
+            characters = np.array(mine.Read([0] * len(count), count)).ravel()
+            a["type"], a["values"] = b["type"], repr(bytearray(b"".join(c.encode() or b"\0" for c in characters)))
     return {k: (str(a[k])[:3000], str(b[k])[:3000]) for k in a if a[k] != b[k]}
