@@ -119,6 +119,52 @@ def test_xarray_reads_kerchunk_json(series, leave_out):
             assert not np.isnan(data["sparse"].values.astype("f8")).any()
 
 
+def open_references(folder, engine):
+    """References in Parquet, by fsspec and zarr."""
+    xarray = pytest.importorskip("xarray")
+    zarr = pytest.importorskip("zarr")
+    pytest.importorskip(engine)
+    fsspec = pytest.importorskip("fsspec")
+    reference = pytest.importorskip("fsspec.implementations.reference")
+    mapper = reference.LazyReferenceMapper(str(folder), fs=fsspec.filesystem("file"), engine=engine)
+    references = fsspec.filesystem(
+        "reference",
+        fo=mapper,
+        remote_protocol="file",
+        asynchronous=True,
+        remote_options={"asynchronous": True},
+    )
+    store = zarr.storage.FsspecStore(references)
+    return xarray.open_zarr(
+        store, consolidated=False, zarr_format=2, chunks=None, mask_and_scale=False, decode_times=False
+    )
+
+
+@pytest.mark.parametrize("engine", ["pyarrow", "fastparquet"])
+@pytest.mark.parametrize("record_size", [4, 10000])
+def test_xarray_reads_kerchunk_parquet(series, record_size, engine):
+    folder, expected = series
+    export(folder / "s.sqlite", folder / "refs.parq", format="kerchunk-parquet", record_size=record_size)
+    with open_references(folder / "refs.parq", engine) as data:
+        assert data.attrs["title"] == "exchange"
+        for name in ARRAYS:
+            assert same(data[name].values, expected[name]), name
+        assert np.array_equal(data["time"].values, [0, 1, 2])
+        assert data["sparse"].attrs["long_name"] == "mostly never written"
+    with pytest.raises(RuntimeError, match="--overwrite"):
+        export(folder / "s.sqlite", folder / "refs.parq", format="kerchunk-parquet")
+    # What a killed process left is no hindrance.
+    (folder / "refs.parq.partial").mkdir()
+    (folder / "refs.parq.partial" / "x").write_text("x")
+    export(folder / "s.sqlite", folder / "refs.parq", format="kerchunk-parquet", overwrite=True, array=["packed"])
+    assert sorted(f.name for f in (folder / "refs.parq").iterdir()) == [".zmetadata", "packed"]
+    assert not list(folder.glob("*.partial")) + list(folder.glob("*.old"))
+    other = folder / "other"
+    other.mkdir()
+    with pytest.raises(RuntimeError, match="not what this command writes"):
+        export(folder / "s.sqlite", other, format="kerchunk-parquet", overwrite=True)
+
+
 def test_refusals(series):
     folder, _ = series
     with pytest.raises(RuntimeError, match="--overwrite"):

@@ -89,12 +89,7 @@ impl BlockCache {
             (false, true) => (state.ahead * 2).clamp(1, AHEAD),
             (false, false) => 1,
         };
-        let worth = self.reader.worth_reading() / BLOCK;
-        let ahead = ahead.max(worth);
-        // What is looked at next is often just before.
-        let sequential = first == state.next || first == 0;
-        let first =
-            if worth > 1 && !sequential && !state.blocks.contains_key(&(first - 1)) { first - 1 } else { first };
+        let ahead = ahead.max(self.reader.worth_reading() / BLOCK);
         let last = last.max(first + ahead - 1).min(final_block);
         let mut end = first + 1;
         while end <= last && end - first < RUN && !state.blocks.contains_key(&end) {

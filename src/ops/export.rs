@@ -1,8 +1,8 @@
 //! `export`: the references in other forms.
 
-use super::output::OutputFile;
+use super::output::{OutputFile, OutputFolder};
 use super::{ArgKind, ArgSpec, Args, Command, Context};
-use crate::export::{Export, kerchunk_json};
+use crate::export::{Export, kerchunk_json, kerchunk_parquet};
 use crate::read::{ReadOptions, Reader};
 use crate::store::{OpenOptions, Store};
 use crate::{Error, Result};
@@ -19,9 +19,9 @@ pub static COMMAND: Command = Command {
         ArgSpec::positional("output", ArgKind::Text, "OUT", "What to write"),
         ArgSpec::option(
             "format",
-            ArgKind::Choice(&["kerchunk-json"]),
-            "kerchunk-json",
-            "Form: kerchunk's references (version 1) in one JSON file, for fsspec, zarr, xarray and GDAL's Zarr driver",
+            ArgKind::Choice(&["kerchunk-json", "kerchunk-parquet"]),
+            "kerchunk-json|kerchunk-parquet",
+            "Form: kerchunk's references (version 1) in one JSON file, or in a folder of Parquet files",
         )
         .must(),
         ArgSpec::option("target", ArgKind::Text, "T", "Rewrite paths by the rules of this target (see remap)"),
@@ -30,6 +30,7 @@ pub static COMMAND: Command = Command {
             "leave-out-absent",
             "Leave absent chunks out, to be read as fill_value, also where readers then take them for missing values",
         ),
+        ArgSpec::option("record-size", ArgKind::Integer, "N", "Chunks of a file of kerchunk-parquet").or("10000"),
         ArgSpec::flag("overwrite", "Replace an existing output"),
     ],
     run,
@@ -40,6 +41,11 @@ fn is_references(path: &std::path::Path) -> bool {
     use std::io::Read;
     let mut head = [0; 20];
     std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut head)).is_ok() && head.starts_with(b"{")
+}
+
+/// Whether a folder may be what this command wrote before.
+fn is_reference_folder(path: &std::path::Path) -> bool {
+    std::fs::read_to_string(path.join(".zmetadata")).is_ok_and(|text| text.contains("\"record_size\""))
 }
 
 fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
@@ -68,16 +74,30 @@ fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
     }
     let reader = Reader::new(Arc::clone(&store), Arc::clone(&ctx.opener), ReadOptions::default())?;
     let export = Export { reader: &reader, arrays, leave_out_absent: args.flag("leave-out-absent") };
-    let file = OutputFile::create(output, args.flag("overwrite"), is_references)?;
-    let failed = |e: std::io::Error| Error::Io { path: output.to_owned(), what: e.to_string() };
-    let mut out = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(file.partial()).map_err(failed)?);
+    let overwrite = args.flag("overwrite");
     let mut count = 0;
-    kerchunk_json::write(&export, output, &mut out, &mut |n| {
+    let mut step = |n| {
         count = n;
         ctx.report(0.5, "")
-    })?;
-    out.flush().map_err(failed)?;
-    file.commit()?;
+    };
+    if args.text("format") == Some("kerchunk-parquet") {
+        let size = args.integer("record-size").unwrap_or(10_000);
+        let size =
+            u64::try_from(size).ok().filter(|n| (1..=kerchunk_parquet::MOST_RECORD).contains(n)).ok_or_else(|| {
+                Error::Invalid(format!("--record-size {size}: it is from 1 to {}", kerchunk_parquet::MOST_RECORD))
+            })?;
+        let folder = OutputFolder::create(output, overwrite, is_reference_folder)?;
+        kerchunk_parquet::write(&export, folder.partial(), size, &mut step)?;
+        folder.commit()?;
+    } else {
+        let file = OutputFile::create(output, overwrite, is_references)?;
+        let failed = |e: std::io::Error| Error::Io { path: output.to_owned(), what: e.to_string() };
+        let new = std::fs::File::create(file.partial()).map_err(failed)?;
+        let mut out = std::io::BufWriter::with_capacity(1 << 20, new);
+        kerchunk_json::write(&export, output, &mut out, &mut step)?;
+        out.flush().map_err(failed)?;
+        file.commit()?;
+    }
     ctx.report(1.0, "")?;
     Ok(format!("{count} chunks\n{output}\n"))
 }
@@ -121,5 +141,26 @@ mod tests {
         std::fs::write(&out, "text that is no JSON, and long enough").unwrap();
         assert!(run(&COMMAND, &[&store, &output, "format=kerchunk-json", "overwrite"]).is_err());
         assert!(run(&COMMAND, &[&store, &output, "format=kerchunk-json", "array=w", "overwrite"]).is_err());
+    }
+
+    #[test]
+    fn kerchunk_parquet() {
+        let folder = Folder::new("export");
+        let (path, out) = (folder.file("s.sqlite"), folder.file("refs.parq"));
+        small_store(&path, "/data");
+        let arguments = [format!("store={path}"), format!("output={out}")];
+        let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        arguments.extend(["format=kerchunk-parquet", "record-size=3"]);
+        run(&COMMAND, &arguments).unwrap();
+        let files = |name: &str| std::fs::read_dir(folder.0.join(name)).unwrap().count();
+        assert_eq!((files("refs.parq"), files("refs.parq/v")), (2, 3));
+        let text = std::fs::read_to_string(folder.0.join("refs.parq/.zmetadata")).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["record_size"], 3);
+        assert!(run(&COMMAND, &arguments).unwrap_err().to_string().contains("--overwrite"));
+        arguments.push("overwrite");
+        run(&COMMAND, &arguments).unwrap();
+        assert_eq!(files(""), 2);
+        arguments.push("record-size=0");
+        assert!(run(&COMMAND, &arguments).unwrap_err().to_string().contains("record-size"));
     }
 }

@@ -5,6 +5,7 @@ pub mod check;
 pub mod export;
 pub mod get_refs;
 pub mod inputs;
+pub mod merge;
 pub mod output;
 mod parts;
 pub mod physical;
@@ -187,8 +188,15 @@ pub struct Command {
 }
 
 /// All commands.
-pub static COMMANDS: &[&Command] =
-    &[&get_refs::COMMAND, &check::COMMAND, &export::COMMAND, &publish::COMMAND, &remap::COMMAND, &sql::COMMAND];
+pub static COMMANDS: &[&Command] = &[
+    &get_refs::COMMAND,
+    &check::COMMAND,
+    &export::COMMAND,
+    &merge::COMMAND,
+    &publish::COMMAND,
+    &remap::COMMAND,
+    &sql::COMMAND,
+];
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@
 mod check;
 mod connection;
 mod dimensions;
+mod merge;
 mod names;
 mod plan_index;
 mod publish;
@@ -18,6 +19,7 @@ mod view;
 mod write;
 
 pub use check::{CheckedSource, Extent, Finding, Severity};
+pub use merge::Merger;
 pub use names::view_name;
 pub use publish::PublishOptions;
 pub use read::Store;
