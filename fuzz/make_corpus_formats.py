@@ -1,4 +1,4 @@
-"""Writes the small files of corpus/netcdf3, corpus/tiff and corpus/zarr. Needs netCDF4, GDAL, numpy.
+"""Writes the small files of corpus/netcdf3, corpus/tiff, corpus/zarr and corpus/kerchunk. Needs netCDF4, GDAL, numpy.
 
 scripts/with-gdal python3 fuzz/make_corpus_formats.py
 """
@@ -12,7 +12,7 @@ from osgeo import gdal
 
 gdal.UseExceptions()
 CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
-for folder in ("netcdf3", "tiff", "zarr"):
+for folder in ("netcdf3", "tiff", "zarr", "kerchunk"):
     os.makedirs(os.path.join(CORPUS, folder), exist_ok=True)
 
 for kind in ("NETCDF3_CLASSIC", "NETCDF3_64BIT_OFFSET", "NETCDF3_64BIT_DATA"):
@@ -57,3 +57,22 @@ for remainder, (name, value) in enumerate([("consolidated", ALL), ("v2", V2), ("
     text += " " * ((remainder - len(text)) % 3)
     with open(os.path.join(CORPUS, "zarr", name), "w", encoding="utf8") as f:
         f.write(text)
+
+V2_TEXT = json.dumps(V2 | {"shape": [3, 3], "chunks": [2, 2]})
+REFS = {".zgroup": '{"zarr_format":2}', "g/a/.zarray": V2_TEXT, "g/a/.zattrs": '{"_ARRAY_DIMENSIONS":["y","x"]}'}
+CHUNKS = {
+    "g/a/0.0": ["s3://b/c", 0, 9],
+    "g/a/0.1": ["u", 9, 9],
+    "g/a/1.0": "base64:eJxjZGJmYQUAAB4AFA==",
+    "g/a/1.1": ["f"],
+}
+DOCUMENTS = {
+    "version0": {**REFS, **CHUNKS},
+    "version1": {"version": 1, "templates": {"u": "http://{{v(i=1)}}", "v": "h{{i+1}}"}, "refs": {**CHUNKS, **REFS}},
+    "generators": {"version": 1, "templates": {"u": "h"}, "refs": REFS, "gen": [
+        {"key": "g/a/{{y}}.{{x}}", "url": "http://{{u}}_{{y}}", "offset": "{{(x + 1) * 10}}", "length": "10",
+         "dimensions": {"y": {"stop": 2}, "x": [0, 1]}}]},
+}  # fmt: skip
+for name, value in DOCUMENTS.items():
+    with open(os.path.join(CORPUS, "kerchunk", name), "w", encoding="utf8") as f:
+        json.dump(value, f)

@@ -20,7 +20,7 @@
 //! - [`vrt`]: the mosaic VRT as a plan. [`plan`]: checks that sources agree, placements, coordinates.
 //! - [`table`]: the store's tables as Arrow batches.
 //! - [`read`]: a window of an array into a buffer.
-//! - [`export`]: the references in other forms.
+//! - [`export`]: the references in other forms. [`import`]: other forms as a store.
 //! - [`ops`]: one module for each command.
 //! - `plugin` (feature `plugin`): the GDAL driver; the only module that knows GDAL.
 //!
@@ -40,11 +40,12 @@
 //! # }
 //! ```
 //!
-//! Imports go one way: `model` ← `codec`, `io` ← `store`, `scan`, `vrt`, `read` ← `plan`, `export` ← `ops` ← `plugin`.
+//! Imports go one way: `model` ← `codec`, `io` ← `store`, `scan`, `vrt`, `read` ← `plan`, `export`, `import` ← `ops` ← `plugin`.
 
 pub mod codec;
 pub mod error;
 pub mod export;
+pub mod import;
 pub mod io;
 pub mod model;
 pub mod ops;

@@ -47,3 +47,8 @@ fn tiff() {
 fn zarr() {
     replay("zarr", targets::scan_zarr);
 }
+
+#[test]
+fn kerchunk() {
+    replay("kerchunk", targets::read_kerchunk);
+}

@@ -79,6 +79,16 @@ fn walk(index: &dyn scan::SourceIndex) {
     }
 }
 
+/// Reads the input as kerchunk's references in JSON, and writes what is in them into a store in memory.
+pub fn read_kerchunk(data: &[u8]) {
+    use mdimrefs::import::{kerchunk_json, write};
+    if let Ok(mut all) = kerchunk_json::read(&Folder(data.to_vec()), "/folder/refs.json", &mut |_| Ok(()))
+        && let Ok(mut store) = mdimrefs::store::Writer::in_file(std::path::Path::new(":memory:"), "fuzzed")
+    {
+        let _ = write::write(&mut store, &mut all, "refs.json", &mut |_| Ok(()));
+    }
+}
+
 /// Codecs of the pipeline, by the first byte of the input.
 const CODECS: [&str; 27] = [
     r#"{"id":"zlib"}"#,

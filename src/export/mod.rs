@@ -5,6 +5,7 @@
 
 pub mod kerchunk_json;
 pub mod kerchunk_parquet;
+pub mod parquet;
 mod url;
 pub mod zarr2;
 

@@ -2,7 +2,7 @@
 
 use super::output::{OutputFile, OutputFolder};
 use super::{ArgKind, ArgSpec, Args, Command, Context};
-use crate::export::{Export, kerchunk_json, kerchunk_parquet};
+use crate::export::{Export, kerchunk_json, kerchunk_parquet, parquet};
 use crate::read::{ReadOptions, Reader};
 use crate::store::{OpenOptions, Store};
 use crate::{Error, Result};
@@ -19,9 +19,9 @@ pub static COMMAND: Command = Command {
         ArgSpec::positional("output", ArgKind::Text, "OUT", "What to write"),
         ArgSpec::option(
             "format",
-            ArgKind::Choice(&["kerchunk-json", "kerchunk-parquet"]),
-            "kerchunk-json|kerchunk-parquet",
-            "Form: kerchunk's references (version 1) in one JSON file, or in a folder of Parquet files",
+            ArgKind::Choice(&["kerchunk-json", "kerchunk-parquet", "parquet"]),
+            "kerchunk-json|kerchunk-parquet|parquet",
+            "Form: kerchunk's references (version 1) in one JSON file, or in a folder of Parquet files; flat tables",
         )
         .must(),
         ArgSpec::option("target", ArgKind::Text, "T", "Rewrite paths by the rules of this target (see remap)"),
@@ -46,6 +46,11 @@ fn is_references(path: &std::path::Path) -> bool {
 /// Whether a folder may be what this command wrote before.
 fn is_reference_folder(path: &std::path::Path) -> bool {
     std::fs::read_to_string(path.join(".zmetadata")).is_ok_and(|text| text.contains("\"record_size\""))
+}
+
+/// Whether a folder may be what this command wrote before.
+fn is_table_folder(path: &std::path::Path) -> bool {
+    path.join(parquet::ARRAYS).is_file() && path.join(parquet::SOURCES).is_file()
 }
 
 fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
@@ -88,6 +93,10 @@ fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
             })?;
         let folder = OutputFolder::create(output, overwrite, is_reference_folder)?;
         kerchunk_parquet::write(&export, folder.partial(), size, &mut step)?;
+        folder.commit()?;
+    } else if args.text("format") == Some("parquet") {
+        let folder = OutputFolder::create(output, overwrite, is_table_folder)?;
+        parquet::write(&export, folder.partial(), &mut step)?;
         folder.commit()?;
     } else {
         let file = OutputFile::create(output, overwrite, is_references)?;

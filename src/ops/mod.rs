@@ -4,6 +4,7 @@
 pub mod check;
 pub mod export;
 pub mod get_refs;
+pub mod import;
 pub mod inputs;
 pub mod merge;
 pub mod output;
@@ -192,6 +193,7 @@ pub static COMMANDS: &[&Command] = &[
     &get_refs::COMMAND,
     &check::COMMAND,
     &export::COMMAND,
+    &import::COMMAND,
     &merge::COMMAND,
     &publish::COMMAND,
     &remap::COMMAND,

@@ -534,7 +534,7 @@ impl Builder {
 }
 
 /// Puts the values (in the byte order of `desc.dtype`) in line: little-endian.
-fn make_inline(desc: &mut ArrayDesc, mut values: Vec<u8>) {
+pub(crate) fn make_inline(desc: &mut ArrayDesc, mut values: Vec<u8>) {
     use crate::model::{ByteOrder, swap_in_place};
     if desc.dtype.order == ByteOrder::Big {
         swap_in_place(&mut values, desc.dtype.swap_size());

@@ -21,6 +21,7 @@ mod write;
 pub use check::{CheckedSource, Extent, Finding, Severity};
 pub use merge::Merger;
 pub use names::view_name;
+pub use plan_index::{ChunkBox, PlanIndex};
 pub use publish::PublishOptions;
 pub use read::Store;
 pub use remap::RemapRule;

@@ -299,6 +299,11 @@ impl Store {
         format!("{}/{}", self.folder, path.strip_prefix("./").unwrap_or(&path))
     }
 
+    /// The path of a source, by its name, as it is opened.
+    pub fn published(&self, name: &str) -> String {
+        self.in_folder(self.remapped(name))
+    }
+
     /// A path, as [`Store::each_row`] gives it, as it is opened: a relative one is in the folder of the store.
     pub fn opened(&self, name: &str) -> String {
         self.in_folder(name.to_owned())

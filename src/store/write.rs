@@ -52,8 +52,9 @@ pub enum RowData<'a> {
 pub struct Writer {
     /// None only while dropping.
     db: Option<Connection>,
-    /// Holds the lock; closed after the connection, since closing it would drop SQLite's own locks.
-    _lock: File,
+    /// Holds the lock; closed after the connection, since closing it would drop SQLite's own locks. None if the caller
+    /// holds it.
+    _lock: Option<File>,
     /// The store.
     path: String,
     /// What is written: the store, or a file beside it that replaces it in the end.
@@ -133,7 +134,7 @@ impl Writer {
         let db = Connection::open(&file).map_err(sqlite(path))?;
         let mut writer = Writer {
             db: Some(db),
-            _lock: lock_file,
+            _lock: Some(lock_file),
             path: path.to_owned(),
             file,
             is_new: true,
@@ -153,6 +154,33 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Makes a new store in `file`, which is empty and which the caller gives its name, or throws away. `path` is what it
+    /// is called in messages.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`].
+    pub fn in_file(file: &Path, path: &str) -> Result<Writer> {
+        let db = Connection::open(file).map_err(sqlite(path))?;
+        db.set_prepared_statement_cache_capacity(256);
+        // No journal, as when publishing.
+        db.execute_batch(&format!(
+            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-65536; BEGIN; \
+             PRAGMA application_id={APPLICATION_ID}; {DDL} \
+             INSERT INTO meta VALUES('format_version','{FORMAT_VERSION}'),('generation','0'); COMMIT;"
+        ))
+        .map_err(sqlite(path))?;
+        Ok(Writer {
+            db: Some(db),
+            _lock: None,
+            path: path.to_owned(),
+            file: std::path::absolute(path).map_err(|e| store_error(path, e.to_string()))?,
+            is_new: false,
+            finished: false,
+            in_savepoint: false,
+            insert: None,
+        })
+    }
+
     /// Opens a store to add to it.
     ///
     /// # Errors
@@ -169,7 +197,7 @@ impl Writer {
         let db = Connection::open_with_flags(&file, flags).map_err(sqlite(path))?;
         let mut writer = Writer {
             db: Some(db),
-            _lock: lock_file,
+            _lock: Some(lock_file),
             path: path.to_owned(),
             file,
             is_new: false,

@@ -3,7 +3,7 @@
 //! The folder is listed once; the listing says which chunks there are and how large they are. Metadata is read for each
 //! array, or at once where it is consolidated. Of a shard, its table of chunks is read.
 
-mod metadata;
+pub mod metadata;
 
 use super::{Location, Part, Refused, SourceArray, SourceChunk, SourceIndex, assemble};
 use crate::io::{ByteReader, Listed, Opener};
@@ -95,7 +95,10 @@ pub fn open(opener: Arc<dyn Opener>, path: &str) -> Result<Box<dyn SourceIndex>>
     Ok(Box::new(index))
 }
 
-fn read(opener: &dyn Opener, path: &str) -> Result<Value> {
+///
+/// # Errors
+/// [`Error::Format`] if it is none; [`Error::Io`].
+pub fn read(opener: &dyn Opener, path: &str) -> Result<Value> {
     let bad = |what: String| Error::Format { path: path.to_owned(), offset: 0, what };
     let reader = opener.open(path)?;
     let size = reader.size()?;
@@ -105,9 +108,16 @@ fn read(opener: &dyn Opener, path: &str) -> Result<Value> {
     let mut bytes = vec![0; size as usize];
     reader.read_at(0, &mut bytes)?;
     let text = String::from_utf8(bytes).map_err(|_| bad("it is not UTF-8 text".into()))?;
-    // Python writes what JSON has not.
-    let parsed = serde_json::from_str(&text).or_else(|e| serde_json::from_str(&without_nan(&text)).map_err(|_| e));
-    parsed.map_err(|e| bad(format!("it is no JSON: {e}")))
+    parse_json(&text).map_err(bad)
+}
+
+/// Reads JSON as Python writes it, with bare `NaN` and `Infinity`, which become strings.
+///
+/// # Errors
+/// What is wrong.
+pub fn parse_json(text: &str) -> Result<Value, String> {
+    let parsed = serde_json::from_str(text).or_else(|e| serde_json::from_str(&without_nan(text)).map_err(|_| e));
+    parsed.map_err(|e| format!("it is no JSON: {e}"))
 }
 
 /// Bare `NaN`, `Infinity` and `-Infinity` become strings.
@@ -176,7 +186,7 @@ fn nodes(opener: &dyn Opener, path: &str, files: &[Listed]) -> Result<BTreeMap<S
 }
 
 /// The indices that the name of a chunk's file says, within the folder of its array.
-fn indices(name: &str, meta: &Meta) -> Option<Vec<u64>> {
+pub fn indices(name: &str, meta: &Meta) -> Option<Vec<u64>> {
     let rank = meta.shape.len();
     let name = match name.strip_prefix(meta.prefix.as_str())? {
         rest if meta.prefix.is_empty() => rest,
@@ -222,29 +232,11 @@ impl ZarrIndex {
                 end = at;
             }
         }
-        let mut phony: Vec<u64> = Vec::new();
         let (mut arrays, mut stored) = (Vec::new(), Vec::new());
-        for (folder, meta) in &found {
-            let group = folder.rsplit_once('/').map_or("", |(g, _)| g);
-            let mut used = Vec::new();
-            let dims = meta.shape.iter().zip(&meta.dims).map(|(size, name)| {
-                let name = match name.as_deref().filter(|n| !n.is_empty()) {
-                    Some(name) => dimension(group, name, *size, &found),
-                    None => {
-                        let free = (0..phony.len()).find(|n| phony[*n] == *size && !used.contains(n));
-                        let number = free.unwrap_or_else(|| {
-                            phony.push(*size);
-                            phony.len() - 1
-                        });
-                        used.push(number);
-                        format!("phony_dim_{number}")
-                    }
-                };
-                Dim { name, size: *size }
-            });
+        for ((folder, meta), dims) in found.iter().zip(dimensions(&found)) {
             arrays.push(SourceArray {
                 name: self.array_name(folder),
-                dims: dims.collect(),
+                dims,
                 chunks: meta.chunks.clone(),
                 dtype: meta.dtype,
                 fill: meta.fill.clone(),
@@ -291,6 +283,33 @@ impl ZarrIndex {
         };
         bytes.chunks_exact(16).map(entry).collect()
     }
+}
+
+/// The dimensions of each array, in the order of `found`; those without a name are told apart by their length.
+pub fn dimensions(found: &BTreeMap<String, Meta>) -> Vec<Vec<Dim>> {
+    let mut phony: Vec<u64> = Vec::new();
+    let mut all = Vec::new();
+    for (folder, meta) in found {
+        let group = folder.rsplit_once('/').map_or("", |(g, _)| g);
+        let mut used = Vec::new();
+        let dims = meta.shape.iter().zip(&meta.dims).map(|(size, name)| {
+            let name = match name.as_deref().filter(|n| !n.is_empty()) {
+                Some(name) => dimension(group, name, *size, found),
+                None => {
+                    let free = (0..phony.len()).find(|n| phony[*n] == *size && !used.contains(n));
+                    let number = free.unwrap_or_else(|| {
+                        phony.push(*size);
+                        phony.len() - 1
+                    });
+                    used.push(number);
+                    format!("phony_dim_{number}")
+                }
+            };
+            Dim { name, size: *size }
+        });
+        all.push(dims.collect());
+    }
+    all
 }
 
 /// The full name of a dimension: that of a coordinate in the array's group or one above, else the array's group's.
