@@ -264,7 +264,7 @@ class Layer final : public OGRLayer
             CPLTestBool(CSLFetchNameValueDef(options, "INCLUDE_FID", "YES"));
         const int rows =
             std::max(1, atoi(CSLFetchNameValueDef(
-                            options, "MAX_FEATURES_IN_BATCH", "16384")));
+                            options, "MAX_FEATURES_IN_BATCH", "65536")));
         Text error;
         if (mr_rows_stream(m_store->Handle(), static_cast<size_t>(m_table),
                            range.lo.data(), range.hi.data(), range.lo.size(),

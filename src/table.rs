@@ -5,7 +5,7 @@
 
 use crate::store::{Cell, Column, ColumnKind, KeyRange, Store, Table};
 use crate::{Error, Result};
-use arrow_array::builder::{BinaryBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder};
+use arrow_array::builder::{ArrayBuilder, BinaryBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
@@ -70,13 +70,14 @@ enum Builder {
 }
 
 impl Builder {
-    fn new(kind: ColumnKind) -> Builder {
+    /// With room for so many rows, and bytes of their texts.
+    fn new(kind: ColumnKind, rows: usize, bytes: usize) -> Builder {
         match kind {
-            ColumnKind::Integer => Builder::Integer(Int64Builder::new()),
-            ColumnKind::Boolean => Builder::Boolean(BooleanBuilder::new()),
-            ColumnKind::Real => Builder::Real(Float64Builder::new()),
-            ColumnKind::Text => Builder::Text(StringBuilder::new()),
-            ColumnKind::Blob => Builder::Blob(BinaryBuilder::new()),
+            ColumnKind::Integer => Builder::Integer(Int64Builder::with_capacity(rows)),
+            ColumnKind::Boolean => Builder::Boolean(BooleanBuilder::with_capacity(rows)),
+            ColumnKind::Real => Builder::Real(Float64Builder::with_capacity(rows)),
+            ColumnKind::Text => Builder::Text(StringBuilder::with_capacity(rows, bytes)),
+            ColumnKind::Blob => Builder::Blob(BinaryBuilder::with_capacity(rows, bytes)),
         }
     }
 
@@ -116,15 +117,24 @@ impl Builder {
         8
     }
 
+    /// What has been collected. The next batch is likely to be as large.
     fn finish(&mut self) -> Option<ArrayRef> {
-        Some(match self {
+        let (next, array) = match self {
             Builder::Nothing => return None,
-            Builder::Integer(b) => Arc::new(b.finish()),
-            Builder::Boolean(b) => Arc::new(b.finish()),
-            Builder::Real(b) => Arc::new(b.finish()),
-            Builder::Text(b) => Arc::new(b.finish()),
-            Builder::Blob(b) => Arc::new(b.finish()),
-        })
+            Builder::Integer(b) => (Builder::new(ColumnKind::Integer, b.len(), 0), Arc::new(b.finish()) as ArrayRef),
+            Builder::Boolean(b) => (Builder::new(ColumnKind::Boolean, b.len(), 0), Arc::new(b.finish()) as ArrayRef),
+            Builder::Real(b) => (Builder::new(ColumnKind::Real, b.len(), 0), Arc::new(b.finish()) as ArrayRef),
+            Builder::Text(b) => {
+                let bytes = b.values_slice().len();
+                (Builder::new(ColumnKind::Text, b.len(), bytes), Arc::new(b.finish()) as ArrayRef)
+            }
+            Builder::Blob(b) => {
+                let bytes = b.values_slice().len();
+                (Builder::new(ColumnKind::Blob, b.len(), bytes), Arc::new(b.finish()) as ArrayRef)
+            }
+        };
+        *self = next;
+        Some(array)
     }
 }
 
@@ -159,7 +169,7 @@ struct Collector {
 impl Collector {
     fn new(columns: &[Column], options: &BatchOptions, schema: SchemaRef, sender: SyncSender<Message>) -> Collector {
         let builder =
-            |c: &Column| if options.without.contains(&c.name) { Builder::Nothing } else { Builder::new(c.kind) };
+            |c: &Column| if options.without.contains(&c.name) { Builder::Nothing } else { Builder::new(c.kind, 0, 0) };
         Collector {
             schema,
             numbers: options.number.is_some().then(Int64Builder::new),
