@@ -569,7 +569,7 @@ impl Job<'_, '_> {
         }
         self.store.savepoint()?;
         let id = self.store.put_source(source, stat)?;
-        self.parts.open(id, facts.in_parts);
+        self.parts.open(id, &facts.in_parts);
         for position in listed {
             let (array, name) = (&facts.arrays[*position], &names[*position]);
             if self.declared.insert(name.clone()) {

@@ -1,5 +1,5 @@
-//! Sources whose chunks are in files of their own (Zarr): each such file is a row of `sources`, and is placed where its
-//! piece of the array lies.
+//! Arrays of sources whose chunks are in files of their own (those of a Zarr, those behind an external link of HDF5):
+//! each such file is a row of `sources`, and is placed where its piece of the array lies.
 
 use crate::plan::Placed;
 use crate::scan::Part;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// The files of all such sources of a scan.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// Sources that have such files.
-    containers: HashSet<SourceId>,
+    /// Arrays that have such files, by source and array in it.
+    containers: HashSet<(SourceId, String)>,
     /// By source and array in it.
     files: HashMap<(SourceId, String), Vec<Numbered>>,
     last: Option<Numbered>,
@@ -23,25 +23,22 @@ type Numbered = (SourceId, Arc<Part>);
 
 impl Parts {
     /// A source is being scanned.
-    pub(super) fn open(&mut self, source: SourceId, in_parts: bool) {
+    pub(super) fn open(&mut self, source: SourceId, in_parts: &[String]) {
         self.forget(source);
-        if in_parts {
-            self.containers.insert(source);
-        }
+        self.containers.extend(in_parts.iter().map(|array| (source, array.clone())));
     }
 
     /// What was scanned of a source is not to be used.
     pub(super) fn forget(&mut self, source: SourceId) {
         self.last = None;
-        if self.containers.remove(&source) {
-            self.files.retain(|(of, _), _| *of != source);
-        }
+        self.containers.retain(|(of, _)| *of != source);
+        self.files.retain(|(of, _), _| *of != source);
     }
 
     /// The number of a file of `source`; its rows of before are deleted when it is met first.
     ///
     /// # Errors
-    /// [`Error::Sqlite`].
+    /// [`Error::Sqlite`]; [`Error::Plan`] if chunks of another array may be listed there under this one's name.
     pub(super) fn number(
         &mut self,
         store: &mut Writer,
@@ -55,6 +52,13 @@ impl Parts {
             return Ok(*id);
         }
         let id = store.put_source(&part.path, &part.stat)?;
+        if part.renamed && store.has_rows(name, id)? {
+            return Err(Error::Plan(format!(
+                "{}: chunks of \"{name}\" in it are listed already, maybe of another array, as \"{in_source}\" is a link \
+                 of another name: name that file as a source, or build the store anew (--overwrite)",
+                part.path
+            )));
+        }
         store.delete_rows(name, id)?;
         self.files.entry((source, in_source.to_owned())).or_default().push((id, Arc::clone(part)));
         self.last = Some((id, Arc::clone(part)));
@@ -73,7 +77,7 @@ impl Parts {
             src_offset,
             count,
         };
-        if !self.containers.contains(&source) {
+        if !self.containers.contains(&(source, placed.source_array.clone())) {
             return Ok(vec![place(source, placed.src_offset.clone(), placed.count.clone(), placed.dest.clone())]);
         }
         let files = self.files.get(&(source, placed.source_array.clone())).map(Vec::as_slice).unwrap_or_default();

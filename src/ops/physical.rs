@@ -290,7 +290,7 @@ fn scan_one(opener: &Arc<dyn Opener>, task: &Task, options: ScanOptions, sender:
         arrays: picked.iter().map(shaped).collect(),
         attributes: index.groups().iter().find(|(n, _)| n.is_empty()).map(|(_, a)| a.clone()).unwrap_or_default(),
         groups: index.groups().iter().filter(|(n, _)| !n.is_empty()).cloned().collect(),
-        in_parts: index.has_parts(),
+        in_parts: picked.iter().filter(|(i, _)| index.in_parts(*i)).map(|(_, name)| name.clone()).collect(),
         ..SourceFacts::default()
     };
     for ((number, _), array) in picked.iter().zip(&facts.arrays) {
@@ -407,7 +407,7 @@ fn list_chunks(
         }
         location => add(chunk.key, location, chunk.filter_mask),
     })?;
-    if index.has_parts() {
+    if index.in_parts(number) {
         // What was never written has no file, hence no place, and reads as fill.
         return if locations.is_empty() { Ok(()) } else { sink(keys, locations) };
     }

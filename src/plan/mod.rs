@@ -35,8 +35,8 @@ pub struct SourceFacts {
     pub attributes: Attributes,
     /// Attributes of the other groups, by full name without the leading `/`.
     pub groups: Vec<(String, Attributes)>,
-    /// Whether its chunks are in files of their own: each is placed for itself.
-    pub in_parts: bool,
+    /// The arrays whose chunks are in files of their own, by their name in the source: each file is placed for itself.
+    pub in_parts: Vec<String>,
 }
 
 /// A placement of a source in an array of the whole.

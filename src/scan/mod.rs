@@ -2,9 +2,12 @@
 
 mod assemble;
 pub mod hdf5;
+mod linked;
 pub mod netcdf3;
 pub mod tiff;
 pub mod zarr;
+
+pub use linked::ExternalLink;
 
 use crate::io::{ByteReader, Opener, Stat};
 use crate::model::{Attributes, CodecSpec, DType, Dim, Fill};
@@ -77,6 +80,8 @@ pub struct Part {
     pub first: Vec<u64>,
     /// Elements that it holds, along each dimension.
     pub count: Vec<u64>,
+    /// Whether the array has another name in it: the file may hold another array of the array's name.
+    pub renamed: bool,
 }
 
 /// One chunk as a scan reports it.
@@ -115,8 +120,19 @@ pub trait SourceIndex: Send {
     /// Attributes of groups: (full name without the leading `/`, attributes); the root group is `""`.
     fn groups(&self) -> &[(String, Attributes)];
 
-    /// Whether chunks are in files of their own ([`Location::Part`]).
-    fn has_parts(&self) -> bool {
+    /// Links to other files. [`open_path`] follows them.
+    fn links(&self) -> &[ExternalLink] {
+        &[]
+    }
+
+    /// The refused arrays of a source that has links, to be listed with those behind the links.
+    fn take_refused(&mut self) -> Vec<Refused> {
+        Vec::new()
+    }
+
+    /// Whether the chunks of array number `array` are in files of their own ([`Location::Part`]).
+    fn in_parts(&self, array: usize) -> bool {
+        let _ = array;
         false
     }
 
@@ -161,11 +177,19 @@ pub struct Opened {
     pub index: Box<dyn SourceIndex>,
 }
 
-/// Opens a source by its path: a folder is a Zarr, of a file the first bytes tell.
+/// Opens a source by its path: a folder is a Zarr, of a file the first bytes tell. Arrays behind links to other files are
+/// listed too.
 ///
 /// # Errors
 /// As [`open`]; [`Error::Io`].
 pub fn open_path(opener: &Arc<dyn Opener>, path: &str) -> Result<Opened> {
+    let mut opened = open_one(opener, path)?;
+    opened.index = linked::follow(opened.index, opener, path);
+    Ok(opened)
+}
+
+/// Opens a source, without what its links lead to.
+fn open_one(opener: &Arc<dyn Opener>, path: &str) -> Result<Opened> {
     let own = path.rsplit('/').next().unwrap_or_default();
     let by_name = own.is_empty() || own.ends_with(".zarr");
     // Elsewhere a look at what has the name of a file would be one more request.

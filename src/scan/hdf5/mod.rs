@@ -22,7 +22,7 @@ mod netcdf;
 pub use checksum::lookup3;
 
 use super::assemble::copy_chunk;
-use super::{Location, Refused, SourceArray, SourceChunk, SourceIndex};
+use super::{ExternalLink, Location, Refused, SourceArray, SourceChunk, SourceIndex};
 use crate::codec::{CodecOptions, Pipeline, Scratch, vlen};
 use crate::io::ByteReader;
 use crate::model::{Attributes, ByteOrder, DType, Dim, Kind};
@@ -73,6 +73,7 @@ pub struct Hdf5Index {
     heap: RefCell<GlobalHeap>,
     /// Soft links: full name, full name of what they name.
     links: HashMap<String, String>,
+    external: Vec<ExternalLink>,
 }
 
 /// Opens an HDF5 file.
@@ -90,9 +91,10 @@ pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
         visited: HashSet::new(),
         objects: 0,
         links: HashMap::new(),
+        external: Vec::new(),
     };
     walk.group(file.root, "", 0)?;
-    let Walk { heap, found, refused, groups, links, .. } = walk;
+    let Walk { heap, found, refused, groups, links, external, .. } = walk;
     let names = netcdf::dimension_names(&found.iter().map(|f| &f.node).collect::<Vec<_>>());
     let (mut arrays, mut datasets) = (Vec::new(), Vec::new());
     for (found, names) in found.into_iter().zip(names) {
@@ -114,7 +116,7 @@ pub fn open(reader: Arc<dyn ByteReader>) -> Result<Box<dyn SourceIndex>> {
         });
         datasets.push(dataset);
     }
-    Ok(Box::new(Hdf5Index { file, arrays, datasets, refused, groups, heap: RefCell::new(heap), links }))
+    Ok(Box::new(Hdf5Index { file, arrays, datasets, refused, groups, heap: RefCell::new(heap), links, external }))
 }
 
 /// The full name of what `path` names in `group`. HDF5 knows `.`, but not `..`.
@@ -141,6 +143,7 @@ struct Walk<'a> {
     visited: HashSet<u64>,
     objects: usize,
     links: HashMap<String, String>,
+    external: Vec<ExternalLink>,
 }
 
 impl Walk<'_> {
@@ -173,10 +176,7 @@ impl Walk<'_> {
                     continue;
                 }
                 Target::External { file, object } => {
-                    let what =
-                        format!("it is a link to \"{object}\" in the file \"{file}\": name that file as a source");
-                    let why = Error::Unsupported { path: self.file.path().to_owned(), array: full.clone(), what };
-                    self.refused.push(Refused { name: full, why });
+                    self.external.push(ExternalLink { name: full, file, object });
                     continue;
                 }
             };
@@ -373,6 +373,14 @@ impl SourceIndex for Hdf5Index {
             return path;
         }
         name.to_owned()
+    }
+
+    fn links(&self) -> &[ExternalLink] {
+        &self.external
+    }
+
+    fn take_refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.refused)
     }
 
     fn groups(&self) -> &[(String, Attributes)] {

@@ -352,7 +352,7 @@ impl SourceIndex for ZarrIndex {
         &self.groups
     }
 
-    fn has_parts(&self) -> bool {
+    fn in_parts(&self, _array: usize) -> bool {
         true
     }
 
@@ -373,7 +373,7 @@ impl SourceIndex for ZarrIndex {
             }
             let first: Vec<u64> = indices.iter().zip(&meta.file_chunks).map(|(i, c)| i * c).collect();
             let count = (0..rank).map(|a| meta.file_chunks[a].min(meta.shape[a] - first[a])).collect();
-            let part = Arc::new(Part { path, stat: file.stat.clone(), first, count });
+            let part = Arc::new(Part { path, stat: file.stat.clone(), first, count, renamed: false });
             let Some(sharding) = &meta.sharding else {
                 let location = Location::Part { part, offset: 0, size };
                 sink(SourceChunk { key: indices, location, filter_mask: 0 })?;
