@@ -5,8 +5,9 @@ use super::parts::Parts;
 use super::physical::{self, Batch, Consumer, MaskedChunks, Message, ScanOptions, Task, Wanted};
 use super::{ArgKind, ArgSpec, Args, Command, Context, parse_size};
 use crate::io::Stat;
-use crate::model::{ArrayDesc, ArrayKind, Attributes, DimInfo, Storage};
+use crate::model::{ArrayDesc, ArrayKind, Attributes, Cut, DimInfo, Kind, Storage, common_pieces};
 use crate::plan::agree::Reference;
+use crate::plan::along::NewDimension;
 use crate::plan::{Builder, KnownSource, Placed, Plan, SourceFacts, same_slab};
 use crate::scan::{Location, SourceArray};
 use crate::store::{Placement, RowData, SourceId, Writer};
@@ -201,6 +202,15 @@ struct Job<'a, 'c> {
     /// Arrays that are in the store.
     declared: BTreeSet<String>,
     parts: Parts,
+    /// Whether a source that the store does not have is an error: only a plan is made.
+    plan_only: bool,
+    new_dimension: Option<NewDimension>,
+    /// Of arrays in the store: their chunks, and whether these can be cut into pieces.
+    grids: HashMap<String, (Vec<u64>, bool)>,
+    /// Chunks of before, of arrays that were cut for the current source.
+    uncut: Vec<(String, Vec<u64>)>,
+    /// What `meta.plan` will say.
+    said: Option<String>,
 }
 
 /// The source whose rows are being written.
@@ -209,10 +219,13 @@ struct Current {
     id: SourceId,
     /// Name in the store of each array of `facts`.
     names: Vec<String>,
+    /// How its chunks are cut, for each array of `facts`.
+    cuts: Vec<Option<Cut>>,
     counts: [u64; 3],
 }
 
-fn parse_selection(list: &[String]) -> Result<BTreeMap<String, String>> {
+/// Reads `NAME` and `NAME=NEW`.
+pub(super) fn parse_selection(list: &[String]) -> Result<BTreeMap<String, String>> {
     let mut selection = BTreeMap::new();
     let mut targets = BTreeSet::new();
     for item in list {
@@ -298,39 +311,106 @@ fn run(args: &Args, ctx: &mut Context<'_>) -> Result<String> {
         }
         (Inputs::Vrt { path, .. }, None) => return Err(Error::Invalid(format!("{path}: can't be read as a VRT"))),
     };
-    let mut job = Job {
-        store,
-        mode,
-        old,
-        depths: Vec::new(),
-        task_sources: Vec::new(),
-        names,
-        selection,
-        skip_errors: args.flag("skip-errors"),
-        rescan: args.flag("rescan"),
-        ctx,
-        next: 0,
-        current: None,
-        bad: Vec::new(),
-        refused: BTreeMap::new(),
-        seen_in: BTreeMap::new(),
-        scanned: 0,
-        looked_at: 0,
-        counts: [0; 3],
-        uncommitted: (0, 0),
-        declared: BTreeSet::new(),
-        parts: Parts::default(),
-    };
-    job.declared =
-        job.old.arrays.values().filter(|a| a.storage == Storage::Referenced).map(|a| a.name.clone()).collect();
-    let tasks = job.tasks()?;
-    let opener = std::sync::Arc::clone(&job.ctx.opener);
-    job.store.begin()?;
-    let scanned = physical::scan_all(&opener, &tasks, threads, options, &mut job);
-    if let Err(e) = scanned {
-        return Err(job.abandon(e));
+    let run = Run { selection, skip_errors: args.flag("skip-errors"), rescan: args.flag("rescan"), ..Run::default() };
+    Job::new(store, mode, old, names, run, ctx).run(threads, options, notes, started)
+}
+
+/// Choices of a [`Job`].
+#[derive(Default)]
+struct Run {
+    selection: BTreeMap<String, String>,
+    skip_errors: bool,
+    rescan: bool,
+    plan_only: bool,
+    new_dimension: Option<NewDimension>,
+}
+
+/// Gives a store the plan of `mosaic`, whose sources were scanned into it; a transaction has begun. `said` is what `meta.plan` says of it.
+///
+/// # Errors
+/// [`Error::Plan`] if a source was not scanned, or as for `get-refs` of a mosaic VRT.
+pub(super) fn plan(
+    mut store: Writer,
+    mosaic: Mosaic,
+    mut selection: BTreeMap<String, String>,
+    new_dimension: Option<NewDimension>,
+    said: &str,
+    ctx: &mut Context<'_>,
+) -> Result<String> {
+    let started = Instant::now();
+    let old = Old::read(&mut store)?;
+    let mut notes = Vec::new();
+    let unknown: Vec<&str> =
+        mosaic.sources.iter().map(String::as_str).filter(|s| !old.sources.contains_key(*s)).collect();
+    if !unknown.is_empty() {
+        let list: Vec<String> = unknown.iter().take(NAMED).map(|s| format!("\n  {s}")).collect();
+        return Err(Error::Plan(format!(
+            "{} of {} sources are not in the store: get-refs with --append scans them{}",
+            unknown.len(),
+            mosaic.sources.len(),
+            list.concat()
+        )));
     }
-    job.finish(&mut notes, started)
+    if selection.is_empty() {
+        selection = old.selection(&mosaic, &mut notes);
+    }
+    let builder = Builder::new(mosaic, &selection)?;
+    let names = builder.sources().to_vec();
+    let run = Run { selection, plan_only: true, new_dimension, ..Run::default() };
+    let mut job = Job::new(store, Mode::Vrt(Box::new(builder)), old, names, run, ctx);
+    job.said = Some(said.to_owned());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    job.run(threads, ScanOptions { masked: MaskedChunks::Fail, split_contiguous: None }, notes, started)
+}
+
+impl<'a, 'c> Job<'a, 'c> {
+    fn new(store: Writer, mode: Mode, old: Old, names: Vec<String>, run: Run, ctx: &'a mut Context<'c>) -> Job<'a, 'c> {
+        let referenced = || old.arrays.values().filter(|a| a.storage == Storage::Referenced);
+        let declared = referenced().map(|a| a.name.clone()).collect();
+        let can_be_cut = |a: &ArrayDesc| a.codec.is_empty() && a.dtype.kind != Kind::VlenUtf8;
+        let grids = referenced().map(|a| (a.name.clone(), (a.chunks.clone(), can_be_cut(a)))).collect();
+        let Run { selection, skip_errors, rescan, plan_only, new_dimension } = run;
+        Job {
+            store,
+            mode,
+            old,
+            depths: Vec::new(),
+            task_sources: Vec::new(),
+            names,
+            selection,
+            skip_errors,
+            rescan,
+            ctx,
+            next: 0,
+            current: None,
+            bad: Vec::new(),
+            refused: BTreeMap::new(),
+            seen_in: BTreeMap::new(),
+            scanned: 0,
+            looked_at: 0,
+            counts: [0; 3],
+            uncommitted: (0, 0),
+            declared,
+            parts: Parts::default(),
+            plan_only,
+            new_dimension,
+            grids,
+            uncut: Vec::new(),
+            said: None,
+        }
+    }
+
+    fn run(mut self, threads: usize, options: ScanOptions, mut notes: Vec<String>, started: Instant) -> Result<String> {
+        let tasks = self.tasks()?;
+        let opener = std::sync::Arc::clone(&self.ctx.opener);
+        if !self.plan_only {
+            self.store.begin()?;
+        }
+        if let Err(e) = physical::scan_all(&opener, &tasks, threads, options, &mut self) {
+            return Err(self.abandon(e));
+        }
+        self.finish(&mut notes, started)
+    }
 }
 
 impl Old {
@@ -560,6 +640,9 @@ impl Job<'_, '_> {
             let mosaic = identity(source, &facts);
             *builder = Some(Box::new(Builder::new(mosaic, &self.selection)?));
         }
+        self.store.savepoint()?;
+        let cuts = self.cut(number, &mut facts, &names)?;
+        let source = &self.names[number];
         if let Mode::Physical(references) = &self.mode {
             for (array, name) in facts.arrays.iter().zip(&names) {
                 if let Some(reference) = references.get(name) {
@@ -567,19 +650,77 @@ impl Job<'_, '_> {
                 }
             }
         }
-        self.store.savepoint()?;
         let id = self.store.put_source(source, stat)?;
         self.parts.open(id, &facts.in_parts);
         for position in listed {
             let (array, name) = (&facts.arrays[*position], &names[*position]);
             if self.declared.insert(name.clone()) {
                 self.store.put_array(&unplanned(array, name))?;
+                let can_be_cut = array.contiguous && array.codec.is_empty() && array.dtype.kind != Kind::VlenUtf8;
+                self.grids.insert(name.clone(), (array.chunks.clone(), can_be_cut));
             }
             self.store.delete_rows(name, id)?;
         }
         facts.coords.iter_mut().for_each(|coord| self.intern(coord));
-        self.current = Some(Current { facts, id, names, counts: [0; 3] });
+        self.current = Some(Current { facts, id, names, cuts, counts: [0; 3] });
         Ok(())
+    }
+
+    /// Makes the chunks of a source without chunks of its own (one run of bytes) those that its arrays have in the store,
+    /// where both are made of pieces that are runs of bytes: the store's chunks are cut too, if need be.
+    fn cut(&mut self, number: usize, facts: &mut SourceFacts, names: &[String]) -> Result<Vec<Option<Cut>>> {
+        let mut cuts = vec![None; facts.arrays.len()];
+        for (position, array) in facts.arrays.iter_mut().enumerate() {
+            let name = &names[position];
+            let Some((stored, can_be_cut)) = self.grids.get(name).cloned() else { continue };
+            if stored == array.chunks || !array.contiguous || !array.codec.is_empty() || !can_be_cut {
+                continue;
+            }
+            let Some(pieces) = common_pieces(&stored, &array.chunks) else { continue };
+            if self.depths[number] != Depth::Chunks {
+                // Its rows are in the store, with the store's chunks.
+                if pieces == stored {
+                    array.chunks = pieces;
+                }
+                continue;
+            }
+            // What else differs is refused before anything is cut.
+            let desc = self.store.array(name)?.map(|d| Reference {
+                source: "the store".into(),
+                array: SourceArray { chunks: array.chunks.clone(), ..crate::plan::source_array(&d) },
+            });
+            match desc {
+                Some(reference) => reference.check(name, &self.names[number], array)?,
+                None => continue,
+            }
+            if pieces != stored {
+                self.store.cut_chunks(name, &pieces)?;
+                self.uncut.push((name.clone(), stored));
+                self.set_chunks(name, &pieces);
+            }
+            cuts[position] = Some(Cut::new(&array.chunks, &pieces, array.dtype.size as u64));
+            array.chunks = pieces;
+        }
+        Ok(cuts)
+    }
+
+    /// Tells everyone which chunks an array of the store has now.
+    fn set_chunks(&mut self, name: &str, chunks: &[u64]) {
+        if let Some(grid) = self.grids.get_mut(name) {
+            grid.0 = chunks.to_vec();
+        }
+        if let Some(desc) = self.old.arrays.get_mut(name) {
+            desc.chunks = chunks.to_vec();
+        }
+        match &mut self.mode {
+            Mode::Vrt(builder) => builder.set_chunks(name, chunks),
+            Mode::Physical(references) => {
+                if let Some(reference) = references.get_mut(name) {
+                    reference.array.chunks = chunks.to_vec();
+                }
+            }
+            Mode::One(_) => {}
+        }
     }
 
     /// Equal coordinates of many sources are held once.
@@ -593,8 +734,12 @@ impl Job<'_, '_> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let array = &current.facts.arrays[batch.array];
         let (name, rank) = (&current.names[batch.array], array.dims.len());
+        // Of an array that gets a new dimension, the scan gives the keys without it.
+        let given = batch.keys.len().checked_div(batch.locations.len()).unwrap_or(rank).min(rank);
+        let mut key = vec![0; rank];
         for (i, location) in batch.locations.iter().enumerate() {
-            let key = &batch.keys[i * rank..(i + 1) * rank];
+            key[rank - given..].copy_from_slice(&batch.keys[i * given..(i + 1) * given]);
+            let key = key.as_slice();
             let info = Some(array.info.as_str()).filter(|t| !t.is_empty());
             let (row, info, kind) = match location {
                 Location::Range { offset, size } => (RowData::Range { offset: *offset, size: *size }, info, 0),
@@ -608,6 +753,21 @@ impl Job<'_, '_> {
                 }
                 _ => current.id,
             };
+            if let Some(cut) = &current.cuts[batch.array] {
+                let (store, counts) = (&mut self.store, &mut current.counts);
+                cut.each(key, &mut |key, from, size| {
+                    let row = match row {
+                        RowData::Range { offset, .. } => RowData::Range { offset: offset + from, size },
+                        RowData::Inline(data) => {
+                            RowData::Inline(data.get(from as usize..(from + size) as usize).unwrap_or_default())
+                        }
+                        RowData::Absent => RowData::Absent,
+                    };
+                    counts[kind] += 1;
+                    store.put_row(name, id, key, row, info)
+                })?;
+                continue;
+            }
             self.store.put_row(name, id, key, row, info)?;
             current.counts[kind] += 1;
         }
@@ -636,6 +796,7 @@ impl Job<'_, '_> {
             return Ok(());
         }
         self.store.release()?;
+        self.uncut.clear();
         for name in &current.names {
             *self.seen_in.entry(name.clone()).or_default() += 1;
         }
@@ -650,7 +811,10 @@ impl Job<'_, '_> {
         self.uncommitted.1 += current.counts.iter().sum::<u64>();
         // Kept for `intern`.
         self.current = Some(Current { counts: [0; 3], ..current });
-        if self.uncommitted.0 >= SOURCES_A_COMMIT || self.uncommitted.1 >= ROWS_A_COMMIT {
+        // A plan is made whole or not at all.
+        if !self.plan_only && self.uncommitted.0 >= SOURCES_A_COMMIT
+            || !self.plan_only && self.uncommitted.1 >= ROWS_A_COMMIT
+        {
             self.store.commit()?;
             self.store.begin()?;
             self.uncommitted = (0, 0);
@@ -726,6 +890,9 @@ impl Job<'_, '_> {
         let skipped = (!skipped.is_empty()).then(|| serde_json::Value::Object(skipped).to_string());
         self.store.set_meta("skipped", skipped.as_deref())?;
         let Some(plan) = plan else { return Ok(()) };
+        if let Some(said) = &self.said {
+            self.store.set_meta("plan", Some(said))?;
+        }
         let mut ids = HashMap::new();
         for placed in plan.placements.values().flatten() {
             let source = &self.names[placed.source as usize];
@@ -775,11 +942,15 @@ impl Job<'_, '_> {
 
     fn report(self, plan: Option<&Plan>, notes: &[String], started: Instant) -> Result<String> {
         let path = self.store.path().to_owned();
-        let Job { store, ctx, refused, counts, scanned, looked_at, names, bad, seen_in, .. } = self;
+        let Job { store, ctx, refused, counts, scanned, looked_at, names, bad, seen_in, plan_only, .. } = self;
         store.finish()?;
         ctx.report(1.0, "")?;
         let [ranges, inline, absent] = counts;
-        let mut text = format!("{scanned} of {} sources scanned, {ranges} chunks", names.len());
+        let mut text = if plan_only && scanned == 0 {
+            format!("{} sources placed", names.len())
+        } else {
+            format!("{scanned} of {} sources scanned, {ranges} chunks", names.len())
+        };
         for (n, what) in [(inline, "carried in the store"), (absent, "never written")] {
             if n > 0 {
                 text.push_str(&format!(", {n} {what}"));
@@ -787,7 +958,7 @@ impl Job<'_, '_> {
         }
         text.push_str(&format!(", in {:.1} s\n", started.elapsed().as_secs_f64()));
         let unchanged = names.len() as u64 - scanned - looked_at - bad.len() as u64;
-        if unchanged + looked_at > 0 {
+        if unchanged + looked_at > 0 && !plan_only {
             text.push_str(&format!("{} sources were in the store already\n", unchanged + looked_at));
         }
         for (array, why) in &refused {
@@ -824,8 +995,11 @@ impl Consumer for Job<'_, '_> {
     fn message(&mut self, task: usize, message: Message) -> Result<bool> {
         let number = self.task_sources[task];
         match message {
-            Message::Opened { stat, facts, listed, refused } => {
+            Message::Opened { stat, mut facts, listed, refused } => {
                 self.take_known(number)?;
+                if let Some(new) = &self.new_dimension {
+                    new.apply(&self.names[number], &mut facts);
+                }
                 self.next = number + 1;
                 for (array, why) in refused {
                     self.refused.entry(array).or_insert(why);
@@ -866,11 +1040,15 @@ impl Job<'_, '_> {
     fn forget(&mut self) -> Result<()> {
         if self.store.in_savepoint() {
             self.store.rollback_to()?;
+            for (name, chunks) in std::mem::take(&mut self.uncut) {
+                self.set_chunks(&name, &chunks);
+            }
             if let Some(current) = &self.current {
                 self.parts.forget(current.id);
             }
             self.declared =
                 self.store.arrays()?.into_iter().filter(|a| a.storage == Storage::Referenced).map(|a| a.name).collect();
+            self.grids.retain(|name, _| self.declared.contains(name));
         }
         Ok(())
     }

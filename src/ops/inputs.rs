@@ -93,7 +93,11 @@ pub fn resolve(opener: &dyn Opener, given: &[String]) -> Result<Inputs> {
     }
 }
 
-fn read_text(opener: &dyn Opener, path: &str) -> Result<String> {
+/// The text of a file.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn read_text(opener: &dyn Opener, path: &str) -> Result<String> {
     let reader = opener.open(path)?;
     let size = reader.size()?;
     if size > MAX_VRT {

@@ -10,6 +10,7 @@ pub mod merge;
 pub mod output;
 mod parts;
 pub mod physical;
+pub mod plan;
 pub mod publish;
 pub mod remap;
 pub mod sql;
@@ -195,6 +196,7 @@ pub static COMMANDS: &[&Command] = &[
     &export::COMMAND,
     &import::COMMAND,
     &merge::COMMAND,
+    &plan::COMMAND,
     &publish::COMMAND,
     &remap::COMMAND,
     &sql::COMMAND,

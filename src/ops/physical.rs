@@ -333,6 +333,17 @@ fn scan_one(opener: &Arc<dyn Opener>, task: &Task, options: ScanOptions, sender:
     Ok(())
 }
 
+/// All values of an array of a source.
+///
+/// # Errors
+/// As [`SourceIndex::values`]; [`Error::Plan`] if there is no such array.
+pub fn values(opener: &Arc<dyn Opener>, source: &str, array: &str) -> Result<Vec<u8>> {
+    let index = scan::open_path(opener, source)?.index;
+    let number = index.arrays().iter().position(|a| a.name == array);
+    let number = number.ok_or_else(|| Error::Plan(format!("{source}: it has no array \"{array}\"")))?;
+    index.values(number, MAX_VALUES)
+}
+
 /// Lists the chunks of one array in batches: those with bytes, then, in a grid of up to a million chunks, the absent
 /// ones.
 fn list_chunks(

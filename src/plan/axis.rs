@@ -1,7 +1,7 @@
 //! Coordinate values of one dimension of the whole, put together from those of the sources.
 
 use super::agree::{attribute_text, same_value};
-use super::time::{TimeUnit, calendars_equal};
+use super::time::{Instant, TimeUnit, calendars_equal};
 use crate::model::{Affine, Attributes, ByteOrder, DType, Kind, float_from_le, float_to_le, swap_in_place};
 use crate::{Error, Result};
 use std::sync::Arc;
@@ -28,6 +28,90 @@ impl CoordValues {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
+    }
+}
+
+/// A coordinate value as what orders sources.
+#[derive(Clone, Debug)]
+pub struct Rank {
+    /// Where it lies; None for a text.
+    pub place: Option<Place>,
+    /// The value with its unit, for messages.
+    pub text: String,
+}
+
+/// Where a coordinate value lies among those of other sources.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    /// A whole number, in the unit that all have.
+    Whole(i128),
+    /// A number, in the unit that all have.
+    Number(f64),
+    /// A time.
+    Time(Instant),
+}
+
+impl Rank {
+    /// The order of two ranks that were made with one base.
+    pub fn compare(&self, other: &Rank) -> std::cmp::Ordering {
+        use std::cmp::Ordering::Equal;
+        let float = |p: &Place| match p {
+            Place::Whole(v) => *v as f64,
+            Place::Number(v) => *v,
+            Place::Time(_) => f64::NAN,
+        };
+        match (&self.place, &other.place) {
+            (Some(Place::Whole(a)), Some(Place::Whole(b))) => a.cmp(b),
+            (Some(Place::Time(a)), Some(Place::Time(b))) => a.partial_cmp(b).unwrap_or(Equal),
+            (Some(a), Some(b)) => float(a).partial_cmp(&float(b)).unwrap_or(Equal),
+            _ => Equal,
+        }
+    }
+}
+
+impl CoordValues {
+    /// The values as ranks, to be compared with those of other sources that have the same `base`.
+    ///
+    /// # Errors
+    /// What prevents it, as the beginning of a sentence that ends with the base's source.
+    pub fn ranks(&self, base: &CoordValues) -> Result<Vec<Rank>, String> {
+        let unit =
+            |c: &CoordValues| TimeUnit::parse(c.attrs.text("units").unwrap_or_default(), c.attrs.text("calendar"));
+        let (ours, theirs) = (unit(self), unit(base));
+        let same_text = self.attrs.text("units") == base.attrs.text("units")
+            && calendars_equal(self.attrs.text("calendar"), base.attrs.text("calendar"));
+        if !same_text && (ours.is_none() || theirs.is_none()) {
+            return Err(format!("its unit is {}, but {}", unit_text(&self.attrs), unit_text(&base.attrs)));
+        }
+        // A time with certain epoch and length is compared as a time by every source, so that all are comparable.
+        let as_time = |item: &Item| match (ours, theirs) {
+            (Some(ours), Some(theirs)) => number(item).and_then(|v| ours.instant_as(v, &theirs)),
+            _ => None,
+        };
+        let units = self.attrs.text("units").map(|u| format!(" {u}")).unwrap_or_default();
+        decode(&self.dtype, &self.values)
+            .iter()
+            .map(|item| {
+                let text = format!("{item}{units}");
+                let place = match item {
+                    Item::Text(_) => None,
+                    Item::Float(v) if v.is_nan() => return Err(format!("its value {item} has no place among those")),
+                    _ => Some(match (as_time(item), item) {
+                        (Some(time), _) => Place::Time(time),
+                        (None, Item::Int(v)) if same_text => Place::Whole(*v),
+                        (None, Item::Float(v)) if same_text => Place::Number(*v),
+                        _ => {
+                            return Err(format!(
+                                "its unit is {}, which can't be compared for certain with {}",
+                                unit_text(&self.attrs),
+                                unit_text(&base.attrs)
+                            ));
+                        }
+                    }),
+                };
+                Ok(Rank { place, text })
+            })
+            .collect()
     }
 }
 

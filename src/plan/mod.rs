@@ -9,6 +9,7 @@
 //! [`Builder::add_known`].
 
 pub mod agree;
+pub mod along;
 pub mod axis;
 pub mod cf;
 pub mod time;
@@ -253,6 +254,15 @@ impl Builder {
                 (part.name.as_str(), placed(&sources_of(&self.mosaic.arrays[part.vrt])[*i]))
             })
             .collect()
+    }
+
+    /// Array `name` of the store has other chunks now: it was cut into smaller pieces.
+    pub fn set_chunks(&mut self, name: &str, chunks: &[u64]) {
+        for part in self.parts.iter_mut().filter(|p| p.name == name) {
+            if let Some(reference) = &mut part.reference {
+                reference.array.chunks = chunks.to_vec();
+            }
+        }
     }
 
     /// Takes source number `source`, which was scanned. Nothing changes on error.

@@ -216,6 +216,48 @@ impl TimeUnit {
     }
 }
 
+/// A point in time, to be compared with others of one calendar.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Instant {
+    /// Whole nanoseconds from the calendar's day 0.
+    nanoseconds: i128,
+    /// The rest, 0 to 1.
+    rest: f64,
+}
+
+impl TimeUnit {
+    /// When `value` is, so that values of units of different length and epoch can be put in order. None where that is not
+    /// certain: months, years, a doubtful epoch, no number.
+    fn instant(&self, value: f64) -> Option<Instant> {
+        let length = self.length.filter(|_| self.epoch.doubt.is_none())?;
+        if !value.is_finite() {
+            return None;
+        }
+        let (mantissa, shift) = match parts(value) {
+            Some((m, s)) if s < 100 => (m, s),
+            // Less than any clock tells.
+            _ if value.abs() < 1e-20 => (0, 0),
+            _ => return None,
+        };
+        let (scale, since) = (1i128 << shift, mantissa.checked_mul(length)?);
+        let nanoseconds = self.epoch.instant.checked_add(since.div_euclid(scale))?;
+        Some(Instant { nanoseconds, rest: since.rem_euclid(scale) as f64 / scale as f64 })
+    }
+
+    /// When `value` is, comparable with instants of `other`. None where that is not certain: as for
+    /// [`TimeUnit::convert`], but the result need not be a float64.
+    pub fn instant_as(&self, value: f64, other: &TimeUnit) -> Option<Instant> {
+        let instant = self.instant(value)?;
+        if self.calendar == other.calendar {
+            return Some(instant);
+        }
+        let switch = i128::from(Calendar::Proleptic.days(1582, 10, 15)?) * DAY;
+        let both_gregorian = self.calendar.is_gregorian() && other.calendar.is_gregorian();
+        let first = self.epoch.instant.min(other.epoch.instant).min(instant.nanoseconds);
+        (both_gregorian && first >= switch).then_some(instant)
+    }
+}
+
 impl TimeUnit {
     /// The date of a value, `1981-09-30T12:00:00`, with as many digits of the second as it has, up to milliseconds. None
     /// for months and years, a doubtful epoch, the calendar `none`, a value that is no number, or a year beyond 9999.

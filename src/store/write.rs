@@ -487,6 +487,74 @@ impl Writer {
         write().map_err(sqlite(&self.path))
     }
 
+    /// Puts a dimension in front of those of an array, in which every chunk has the place 0. The array has no plan then.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`]; [`Error::Store`] if there is no such array.
+    pub fn add_dimension(&mut self, array: &str, dim: &str) -> Result<()> {
+        let desc =
+            self.array(array)?.ok_or_else(|| store_error(&self.path, format!("there is no array \"{array}\"")))?;
+        let rank = desc.dims.len();
+        let view = view_name(array);
+        let kind: Option<String> = self
+            .db()?
+            .query_row("SELECT type FROM sqlite_master WHERE name=?1", [&view], |r| r.get(0))
+            .optional()
+            .map_err(sqlite(&self.path))?;
+        if let Some(kind) = kind {
+            self.run(&format!("DROP {} {}", if kind == "table" { "TABLE" } else { "VIEW" }, quote(&view)))?;
+        }
+        let columns: String = (0..rank).map(|i| format!("dim_{i}, ")).collect();
+        self.insert = None;
+        self.run(&format!(
+            "ALTER TABLE {name} RENAME TO {old}; {table}; INSERT INTO {name} SELECT source_id, 0, {columns}present, \
+             \"offset\", size, info, data FROM {old}; DROP TABLE {old}",
+            name = quote(array),
+            old = quote(&view),
+            table = chunk_table(array, rank + 1),
+        ))?;
+        self.set_placements(array, &[])?;
+        let (mut dims, mut chunks) = (desc.dims.clone(), desc.chunks.clone());
+        dims.insert(0, dim.to_owned());
+        chunks.insert(0, 1);
+        write_array(self.db()?, &ArrayDesc { dims, chunks, shape: None, ..desc }).map_err(sqlite(&self.path))
+    }
+
+    /// Cuts the chunks of an array without a codec into `pieces`, which [`crate::model::Cut`] allows.
+    ///
+    /// # Errors
+    /// [`Error::Sqlite`]; [`Error::Store`] if there is no such array.
+    pub fn cut_chunks(&mut self, array: &str, pieces: &[u64]) -> Result<()> {
+        type Row = (SourceId, Vec<u64>, bool, Option<i64>, Option<String>, Option<Vec<u8>>);
+        let desc =
+            self.array(array)?.ok_or_else(|| store_error(&self.path, format!("there is no array \"{array}\"")))?;
+        let rank = desc.dims.len();
+        let cut = crate::model::Cut::new(&desc.chunks, pieces, desc.dtype.size as u64);
+        let read = || -> rusqlite::Result<Vec<Row>> {
+            let sql = format!("SELECT * FROM {}", quote(array));
+            let mut statement = self.connection()?.prepare(&sql)?;
+            let rows = statement.query_map([], |r| {
+                let key = (1..=rank).map(|i| r.get::<_, i64>(i).map(|k| k as u64)).collect::<rusqlite::Result<_>>()?;
+                Ok((r.get(0)?, key, r.get(rank + 1)?, r.get(rank + 2)?, r.get(rank + 4)?, r.get(rank + 5)?))
+            })?;
+            rows.collect()
+        };
+        let rows = read().map_err(sqlite(&self.path))?;
+        self.run(&format!("DELETE FROM {}", quote(array)))?;
+        for (id, key, present, offset, info, data) in rows {
+            cut.each(&key, &mut |key, from, size| {
+                let bytes = data.as_deref().and_then(|d| d.get(from as usize..(from + size) as usize));
+                let row = match (present, offset, bytes) {
+                    (true, Some(offset), _) => RowData::Range { offset: offset as u64 + from, size },
+                    (true, None, Some(bytes)) => RowData::Inline(bytes),
+                    _ => RowData::Absent,
+                };
+                self.put_row(array, id, key, row, info.as_deref())
+            })?;
+        }
+        write_array(self.db()?, &ArrayDesc { chunks: pieces.to_vec(), ..desc }).map_err(sqlite(&self.path))
+    }
+
     /// The placements of an array.
     ///
     /// # Errors
