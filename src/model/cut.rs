@@ -5,6 +5,9 @@ use crate::Result;
 /// A source's array is cut into no more pieces than this.
 const MAX_PIECES: u64 = 1 << 16;
 
+/// Takes key, first byte in the chunk and size in bytes of a piece.
+pub type PieceSink<'a> = dyn FnMut(&[u64], u64, u64) -> Result<()> + 'a;
+
 /// How chunks are cut into pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
@@ -45,11 +48,11 @@ impl Cut {
         Cut { counts, size: pieces.iter().fold(item, |n, p| n.saturating_mul(*p)) }
     }
 
-    /// Calls `sink` with key, first byte in the chunk and size in bytes of each piece of the chunk at `key`.
+    /// Calls `sink` with each piece of the chunk at `key`.
     ///
     /// # Errors
     /// The first of `sink`.
-    pub fn each(&self, key: &[u64], sink: &mut dyn FnMut(&[u64], u64, u64) -> Result<()>) -> Result<()> {
+    pub fn each(&self, key: &[u64], sink: &mut PieceSink<'_>) -> Result<()> {
         let total: u64 = self.counts.iter().product();
         let mut piece = vec![0; key.len()];
         for number in 0..total {

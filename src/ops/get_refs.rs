@@ -499,7 +499,9 @@ impl Job<'_, '_> {
                         Some((id, _)) if unchanged => self.has_rows(&listed, *id)?,
                         _ => false,
                     };
+                    // A plan is made of what the sources say, not of an older plan.
                     let placed = have_rows
+                        && !self.plan_only
                         && !builder.compares_values(n)
                         && known.as_ref().is_some_and(|(id, _)| self.is_placed(*id, &builder.placements(n)));
                     let depth = match (have_rows, placed) {
@@ -812,9 +814,7 @@ impl Job<'_, '_> {
         // Kept for `intern`.
         self.current = Some(Current { counts: [0; 3], ..current });
         // A plan is made whole or not at all.
-        if !self.plan_only && self.uncommitted.0 >= SOURCES_A_COMMIT
-            || !self.plan_only && self.uncommitted.1 >= ROWS_A_COMMIT
-        {
+        if !self.plan_only && (self.uncommitted.0 >= SOURCES_A_COMMIT || self.uncommitted.1 >= ROWS_A_COMMIT) {
             self.store.commit()?;
             self.store.begin()?;
             self.uncommitted = (0, 0);
