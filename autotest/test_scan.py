@@ -102,3 +102,56 @@ def test_links(tmp_path, libver):
     gdal.Run("mdim get-refs", input=[source], output=store, overwrite=True)
     root = gdal.OpenEx(store, gdal.OF_MULTIDIM_RASTER).GetRootGroup()
     assert root.GetMDArrayNames() in (None, []) and root.OpenGroup("g").GetMDArrayNames() == ["data"]
+
+
+def test_external_links(tmp_path):
+    """What is behind a link to another file reads as h5py reads it, and that file is a source."""
+    source, store = str(tmp_path / "a.h5"), str(tmp_path / "s.sqlite")
+    values = np.arange(12, dtype="<i4").reshape(3, 4)
+    with h5py.File(tmp_path / "b.h5", "w") as f:
+        # As chunks: what is stored within an object header is no range of bytes to refer to.
+        f.create_dataset("data", data=values, chunks=(3, 4))
+        f["contiguous"] = values * 3
+        f.create_dataset("g/chunked", data=values * 2, chunks=(2, 2), compression="gzip")
+        sparse = f.create_dataset("g/sparse", (3, 4), "<i4", chunks=(2, 2), fillvalue=-1)
+        sparse[:2, :2] = 5
+        f.create_dataset("g/none", (3, 4), "<i4", chunks=(2, 2), fillvalue=-7)
+        f["taken"], f["other"] = values + 1, values + 2
+    with h5py.File(tmp_path / "c.h5", "w") as f:
+        f["deep"] = h5py.ExternalLink("b.h5", "/data")
+    with h5py.File(source, "w") as f:
+        f["own"] = values - 1
+        f["data"] = h5py.ExternalLink("b.h5", "/data")
+        f["renamed"] = h5py.ExternalLink(str(tmp_path / "b.h5"), "/contiguous")
+        f["group"] = h5py.ExternalLink("b.h5", "/g")
+        f["taken"] = h5py.ExternalLink("b.h5", "/other")
+        f["deep"] = h5py.ExternalLink("c.h5", "/deep")
+        f["lost"] = h5py.ExternalLink("nowhere.h5", "/data")
+        f["nothing"] = h5py.ExternalLink("b.h5", "/not/there")
+        f["itself"] = h5py.ExternalLink("a.h5", "/itself")
+
+    def run(name):
+        gdal.Run("mdim get-refs", input=[source], output=store, overwrite=True, array=[name])
+        return gdal.OpenEx(store, gdal.OF_MULTIDIM_RASTER).GetRootGroup().OpenMDArrayFromFullname("/" + name)
+
+    for name in ("own", "data", "renamed", "group/chunked", "group/sparse", "group/none"):
+        with h5py.File(source) as f:
+            expected = f[name][()]
+        assert np.array_equal(run(name).ReadAsArray(), expected), name
+    for name, what in (
+        ("taken", "another array of the link's name"),
+        ("deep", "a link to another file again"),
+        ("lost", "can't be read"),
+        ("nothing", "no such object"),
+        ("itself", "a link to another file again"),
+    ):
+        with pytest.raises(RuntimeError, match=what):
+            run(name)
+    # All together: the file behind the links is a source beside the one that has them.
+    gdal.Run("mdim get-refs", input=[source], output=store, overwrite=True)
+    root = gdal.OpenEx(store, gdal.OF_MULTIDIM_RASTER).GetRootGroup()
+    with h5py.File(source) as f:
+        for name in ("own", "data", "renamed"):
+            assert np.array_equal(root.OpenMDArray(name).ReadAsArray(), f[name][()]), name
+    data = gdal.OpenEx(store, gdal.OF_VECTOR)
+    assert sorted(os.path.basename(f["source"]) for f in data.GetLayerByName("sources")) == ["a.h5", "b.h5"]

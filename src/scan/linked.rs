@@ -2,9 +2,10 @@
 //! other file as the place of their chunks.
 
 use super::{Location, Opened, Part, Refused, SourceArray, SourceChunk, SourceIndex};
-use crate::io::Opener;
+use crate::io::{Opener, Stat};
 use crate::model::Attributes;
 use crate::{Error, Result};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A link to an array or a group of another file.
@@ -18,9 +19,9 @@ pub struct ExternalLink {
     pub object: String,
 }
 
-/// Links from file to file to file are followed so far.
-const MAX_FOLLOWED: usize = 8;
-/// Links that are followed in one source.
+/// Other files of one source: each stays open while the source is scanned.
+const MAX_FILES: usize = 64;
+/// Links of one source.
 const MAX_LINKS: usize = 10_000;
 
 /// An array of another file.
@@ -40,23 +41,15 @@ struct Linked {
     refused: Vec<Refused>,
 }
 
-/// Follows the links of the source at `path`. An array behind a link that leads nowhere is a refused one.
-pub(super) fn follow(own: Box<dyn SourceIndex>, opener: &Arc<dyn Opener>, path: &str) -> Box<dyn SourceIndex> {
-    follow_from(own, opener, path, 0)
-}
-
-fn follow_from(
-    mut own: Box<dyn SourceIndex>,
-    opener: &Arc<dyn Opener>,
-    path: &str,
-    depth: usize,
-) -> Box<dyn SourceIndex> {
+/// Follows the links of the source at `path`, but not those of the files they lead to. An array behind a link that leads
+/// nowhere is a refused one.
+pub(super) fn follow(mut own: Box<dyn SourceIndex>, opener: &Arc<dyn Opener>, path: &str) -> Box<dyn SourceIndex> {
     if own.links().is_empty() {
         return own;
     }
     let refused = own.take_refused();
     let mut all = Linked { files: Vec::new(), arrays: own.arrays().to_vec(), far: Vec::new(), refused, own };
-    let mut opened: Vec<(String, std::result::Result<(usize, crate::io::Stat), String>)> = Vec::new();
+    let mut known: HashMap<String, std::result::Result<(usize, Stat), String>> = HashMap::new();
     for (number, link) in all.own.links().to_vec().into_iter().enumerate() {
         let failed = |what: String| Refused {
             name: link.name.clone(),
@@ -66,10 +59,6 @@ fn follow_from(
                 what: format!("it is a link to \"{}\" in the file \"{}\", {what}", link.object, link.file),
             },
         };
-        if depth >= MAX_FOLLOWED || number >= MAX_LINKS {
-            all.refused.push(failed("and too many links have been followed before".into()));
-            continue;
-        }
         let file = match resolve(opener, path, &link.file) {
             Ok(file) => file,
             Err(what) => {
@@ -77,19 +66,19 @@ fn follow_from(
                 continue;
             }
         };
-        let known = opened.iter().find(|(f, _)| *f == file).map(|(_, known)| known.clone());
-        let known = known.unwrap_or_else(|| {
-            let result = match super::open_one(opener, &file) {
-                Ok(Opened { stat, index, .. }) => {
-                    all.files.push(follow_from(index, opener, &file, depth + 1));
-                    Ok((all.files.len() - 1, stat))
-                }
-                Err(e) => Err(e.to_string()),
-            };
-            opened.push((file.clone(), result.clone()));
-            result
+        if number >= MAX_LINKS || all.files.len() >= MAX_FILES && !known.contains_key(&file) {
+            let what = format!("and more than {MAX_LINKS} links or {MAX_FILES} files are not followed");
+            all.refused.push(failed(format!("{what}: name that file as a source")));
+            continue;
+        }
+        let found = known.entry(file.clone()).or_insert_with(|| match super::open_one(opener, &file) {
+            Ok(Opened { stat, index, .. }) => {
+                all.files.push(index);
+                Ok((all.files.len() - 1, stat))
+            }
+            Err(e) => Err(e.to_string()),
         });
-        match known {
+        match found.clone() {
             Ok((far, stat)) => all.add(far, &stat, &file, &link, &failed),
             Err(why) => all.refused.push(failed(format!("which can't be read: {why}"))),
         }
@@ -116,14 +105,7 @@ fn resolve(opener: &Arc<dyn Opener>, of: &str, file: &str) -> std::result::Resul
 
 impl Linked {
     /// The arrays that `link` leads to: one, or those of a group.
-    fn add(
-        &mut self,
-        file: usize,
-        stat: &crate::io::Stat,
-        path: &str,
-        link: &ExternalLink,
-        failed: &dyn Fn(String) -> Refused,
-    ) {
+    fn add(&mut self, file: usize, stat: &Stat, path: &str, link: &ExternalLink, failed: &dyn Fn(String) -> Refused) {
         let index = &self.files[file];
         let object = index.resolve(link.object.trim_matches('/'));
         let below = if object.is_empty() { String::new() } else { format!("{object}/") };
@@ -163,7 +145,12 @@ impl Linked {
             }
         }
         if before == (self.far.len(), self.refused.len()) && !index.groups().iter().any(|(name, _)| *name == object) {
-            self.refused.push(failed("which has no such object".into()));
+            let again = index.links().iter().any(|l| l.name == object);
+            self.refused.push(failed(if again {
+                "where it is a link to another file again: name that file as a source".into()
+            } else {
+                "which has no such object".into()
+            }));
         }
     }
 }
