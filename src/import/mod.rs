@@ -4,6 +4,7 @@
 //! [`write`](write::write) makes a store of it: sources, their chunks, and where each lies. What a form says that a store
 //! does not hold is listed in [`Collection::lost`], never left out quietly.
 
+pub mod earlier;
 pub mod kerchunk_json;
 pub mod kerchunk_parquet;
 mod references;
@@ -13,7 +14,7 @@ mod zarr2;
 
 pub use references::{Reference, References};
 
-use crate::model::{ArrayDesc, Attributes};
+use crate::model::{ArrayDesc, Attributes, DimInfo};
 use crate::scan::zarr::metadata::Meta;
 use crate::store::RemapRule;
 use std::collections::HashMap;
@@ -40,6 +41,8 @@ pub struct Collection {
     pub groups: Vec<(String, Attributes)>,
     /// Names of the sources.
     pub sources: Sources,
+    /// What is known of dimensions, by full name.
+    pub dimensions: Vec<(String, DimInfo)>,
     /// Remap rules.
     pub remap: Vec<RemapRule>,
     /// What is not carried, in words.

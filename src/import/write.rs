@@ -66,6 +66,9 @@ pub fn write(
         }
     }
     store.set_group_attributes(&all.attributes, &all.groups)?;
+    if !all.dimensions.is_empty() {
+        store.set_dimensions(&all.dimensions)?;
+    }
     for rule in &all.remap {
         store.put_remap(rule)?;
     }

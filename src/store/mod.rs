@@ -6,6 +6,7 @@
 mod check;
 mod connection;
 mod dimensions;
+mod earlier;
 mod merge;
 mod names;
 mod plan_index;
@@ -19,6 +20,7 @@ mod view;
 mod write;
 
 pub use check::{CheckedSource, Extent, Finding, Severity};
+pub use earlier::{EarlierKind, EarlierRow, EarlierStore, EarlierTable};
 pub use merge::Merger;
 pub use names::view_name;
 pub use plan_index::{ChunkBox, PlanIndex};
