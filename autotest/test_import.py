@@ -238,3 +238,96 @@ def test_strings_and_scalars(tmp_path):
     theirs = open_root(tmp_path / "t.sqlite")
     for name in names:
         assert theirs.OpenMDArray(name).Read() == ours.OpenMDArray(name).Read(), name
+
+
+@pytest.fixture
+def daily(tmp_path):
+    """Three daily files, their mosaic, and where h5py says that their chunks are."""
+    expected, chunks, names = {"sst": [], "ice": []}, [], []
+    for day in range(3):
+        names.append(str(tmp_path / f"{day}.nc"))
+        with h5py.File(names[-1], "w") as f:
+            for dim, values in (
+                ("time", np.array([day + 100.0])),
+                ("y", np.arange(4.0)),
+                ("x", np.arange(6.0)),
+            ):
+                f[dim] = values
+                f[dim].make_scale(dim)
+            f["time"].attrs["units"] = "days since 1990-01-01"
+            for name in expected:
+                values = (np.arange(24).reshape(1, 4, 6) * (7 if name == "sst" else -3) + day).astype("<i2")
+                expected[name].append(values)
+                data = f.create_dataset(name, data=values, chunks=(1, 2, 6), compression="gzip", shuffle=True)
+                for axis, dim in enumerate(("time", "y", "x")):
+                    data.dims[axis].attach_scale(f[dim])
+        with h5py.File(names[-1]) as f:
+            for name in expected:
+                for n in range(f[name].id.get_num_chunks()):
+                    info = f[name].id.get_chunk_info(n)
+                    key = [at // size for at, size in zip(info.chunk_offset, (1, 2, 6), strict=True)]
+                    chunks.append((name, day, key, info.byte_offset, info.size))
+    gdal.Run(["mdim", "mosaic"], input=names, output=str(tmp_path / "all.vrt"))
+    return tmp_path, names, chunks, {name: np.concatenate(list_) for name, list_ in expected.items()}
+
+
+def earlier(path, chunks, files, place):
+    """The tables of chunks of a store of an earlier format."""
+    with sqlite3.connect(path) as db:
+        db.execute(files)
+        for name in ("sst", "ice"):
+            db.execute(
+                f'CREATE TABLE "{name}"(file_id INTEGER, idx0 INTEGER, idx1 INTEGER, idx2 INTEGER, "offset" INTEGER,'
+                " size INTEGER)"
+            )
+        for name, day, key, offset, size in chunks:
+            row = (day + 1, *place(day, key), offset, size)
+            db.execute(f'INSERT INTO "{name}" VALUES(?,?,?,?,?,?)', row)
+    return db
+
+
+def test_store_0_1(daily):
+    folder, names, chunks, expected = daily
+    files = "CREATE TABLE sources(file_id INTEGER PRIMARY KEY, access TEXT, public TEXT)"
+    with earlier(folder / "old.sqlite", chunks, files, lambda day, key: (day, *key[1:])) as db:
+        public = [name.replace(str(folder), "https://example.org/days") for name in names]
+        db.executemany("INSERT INTO sources VALUES(?,?,?)", list(zip((1, 2, 3), names, public, strict=True)))
+        db.executescript(
+            "CREATE TABLE meta(key, value); INSERT INTO meta VALUES('format_version', 'mdim-refs/0.1');"
+            'CREATE TABLE arrays("array" TEXT PRIMARY KEY, kind, storage, dims, shape, chunks, dtype, fill, codec,'
+            ' attrs, affine, "values" BLOB)'
+        )
+        codec = {"compressor": {"id": "zlib", "level": 4}, "filters": [{"id": "shuffle", "elementsize": 2}]}
+        for name in expected:
+            row = (name, "data", "referenced", '["time", "y", "x"]', "[3, 4, 6]", "[1, 2, 6]", "<i2", None)
+            db.execute(
+                "INSERT INTO arrays VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+                (*row, json.dumps(codec), '{"units": "K"}', None, None),
+            )
+    import_(folder / "old.sqlite", folder / "new.sqlite")
+    root = open_root(folder / "new.sqlite")
+    for name, values in expected.items():
+        assert same(root.OpenMDArray(name).ReadAsArray(), values), name
+        assert root.OpenMDArray(name).GetUnit() == "K"
+    check(folder / "new.sqlite")
+    with sqlite3.connect(folder / "new.sqlite") as db:
+        assert db.execute("SELECT count(*) FROM refs_sst").fetchone() == (6,)
+    layers = gdal.OpenEx(f"MDIMREFS:{folder / 'new.sqlite'}", gdal.OF_VECTOR, open_options=["TARGET=public"])
+    assert {f["path"] for f in layers.GetLayerByName("refs_ice")} == set(public)
+    with pytest.raises(RuntimeError, match="leave --vrt out"):
+        import_(folder / "old.sqlite", folder / "no.sqlite", vrt=str(folder / "all.vrt"))
+
+
+def test_raad_virtualize(daily):
+    folder, names, chunks, expected = daily
+    files = "CREATE TABLE files(file_id INTEGER PRIMARY KEY, source TEXT)"
+    with earlier(folder / "old.sqlite", chunks, files, lambda day, key: key) as db:
+        db.executemany("INSERT INTO files VALUES(?,?)", list(zip((1, 2, 3), names, strict=True)))
+    with pytest.raises(RuntimeError, match="--vrt"):
+        import_(folder / "old.sqlite", folder / "no.sqlite")
+    import_(folder / "old.sqlite", folder / "new.sqlite", vrt=str(folder / "all.vrt"))
+    root = open_root(folder / "new.sqlite")
+    for name, values in expected.items():
+        assert same(root.OpenMDArray(name).ReadAsArray(), values), name
+    assert list(root.OpenMDArray("time").ReadAsArray()) == [100, 101, 102]
+    check(folder / "new.sqlite")
