@@ -70,7 +70,7 @@ def make_tiff(name, across):
         data = gdal.GetDriverByName("GTiff").Create(name + ".new", across * 16, across * 16, options=options)
         row = np.arange(across * 16 * 16, dtype="u1").reshape(16, -1)
         for y in range(across):
-            data.GetRasterBand(1).WriteArray(row + y, 0, y * 16)
+            data.GetRasterBand(1).WriteArray(row + np.uint8(y % 256), 0, y * 16)
         data = None
         os.rename(name + ".new", name)
 
