@@ -270,6 +270,7 @@ impl Store {
     pub fn each_row(&self, table: &Table, range: Option<&KeyRange>, sink: &mut RowSink<'_>) -> Result<()> {
         // A connection of its own: others go on reading.
         let db = self.connect()?;
+        self.hold(&db)?;
         match table.array {
             Some(array) => self.each_chunk(&db, array, table, range, sink).map(drop),
             None => {
@@ -287,6 +288,7 @@ impl Store {
     pub fn each_row_of(&self, table: &Table, ranges: &[KeyRange], sink: &mut RowSink<'_>) -> Result<()> {
         let Some(array) = table.array else { return self.each_row(table, None, sink) };
         let db = self.connect()?;
+        self.hold(&db)?;
         for range in ranges {
             if !self.each_chunk(&db, array, table, Some(range), sink)? {
                 break;
@@ -466,6 +468,12 @@ impl Store {
             number += 1;
         }
         Ok(())
+    }
+
+    /// Reads from here on see the store as it is now, until `db` is closed. Without, each statement locks the file anew:
+    /// in a listing of many sources that takes longer than the rest.
+    fn hold(&self, db: &Db) -> Result<()> {
+        db.execute_batch("BEGIN").map_err(sqlite(self.path()))
     }
 
     fn each_chunk(
