@@ -212,7 +212,9 @@ impl EarlierStore {
             };
             let data = match row.get_ref(n + 3).map_err(&failed)? {
                 ValueRef::Blob(b) => Some(b),
-                _ => None,
+                ValueRef::Null => None,
+                // Taken for nothing, it would read as fill.
+                _ => return Err(bad("data is no BLOB")),
             };
             sink(EarlierRow { file, key: &key, range, info, data })?;
         }
