@@ -119,21 +119,15 @@ impl Builder {
 
     /// What has been collected. The next batch is likely to be as large.
     fn finish(&mut self) -> Option<ArrayRef> {
-        let (next, array) = match self {
+        let (kind, rows, bytes, array): (_, _, _, ArrayRef) = match self {
             Builder::Nothing => return None,
-            Builder::Integer(b) => (Builder::new(ColumnKind::Integer, b.len(), 0), Arc::new(b.finish()) as ArrayRef),
-            Builder::Boolean(b) => (Builder::new(ColumnKind::Boolean, b.len(), 0), Arc::new(b.finish()) as ArrayRef),
-            Builder::Real(b) => (Builder::new(ColumnKind::Real, b.len(), 0), Arc::new(b.finish()) as ArrayRef),
-            Builder::Text(b) => {
-                let bytes = b.values_slice().len();
-                (Builder::new(ColumnKind::Text, b.len(), bytes), Arc::new(b.finish()) as ArrayRef)
-            }
-            Builder::Blob(b) => {
-                let bytes = b.values_slice().len();
-                (Builder::new(ColumnKind::Blob, b.len(), bytes), Arc::new(b.finish()) as ArrayRef)
-            }
+            Builder::Integer(b) => (ColumnKind::Integer, b.len(), 0, Arc::new(b.finish())),
+            Builder::Boolean(b) => (ColumnKind::Boolean, b.len(), 0, Arc::new(b.finish())),
+            Builder::Real(b) => (ColumnKind::Real, b.len(), 0, Arc::new(b.finish())),
+            Builder::Text(b) => (ColumnKind::Text, b.len(), b.values_slice().len(), Arc::new(b.finish())),
+            Builder::Blob(b) => (ColumnKind::Blob, b.len(), b.values_slice().len(), Arc::new(b.finish())),
         };
-        *self = next;
+        *self = Builder::new(kind, rows, bytes);
         Some(array)
     }
 }

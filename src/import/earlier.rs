@@ -214,20 +214,7 @@ pub fn read_within(
                 .push(format!("array \"{}\": there is no table of its chunks, or no such array in a file", vrt.name));
             continue;
         };
-        let desc = ArrayDesc {
-            name: vrt.name.clone(),
-            kind: ArrayKind::Data,
-            storage: Storage::Referenced,
-            dims: dim_names,
-            shape: Some(shape.clone()),
-            chunks: array.chunks.clone(),
-            dtype: array.dtype,
-            fill: array.fill.clone(),
-            codec: array.codec.clone(),
-            attrs: array.attrs.clone(),
-            affine: None,
-            values: None,
-        };
+        let desc = ArrayDesc { dims: dim_names, shape: Some(shape.clone()), ..array.unplanned(&vrt.name) };
         let counts = desc.grid()?.counts();
         let mut slabs: HashMap<i64, Vec<&crate::vrt::VrtSource>> = HashMap::new();
         for slab in list {

@@ -657,7 +657,7 @@ impl Job<'_, '_> {
         for position in listed {
             let (array, name) = (&facts.arrays[*position], &names[*position]);
             if self.declared.insert(name.clone()) {
-                self.store.put_array(&unplanned(array, name))?;
+                self.store.put_array(&array.unplanned(name))?;
                 let can_be_cut = array.contiguous && array.codec.is_empty() && array.dtype.kind != Kind::VlenUtf8;
                 self.grids.insert(name.clone(), (array.chunks.clone(), can_be_cut));
             }
@@ -1067,24 +1067,6 @@ impl Job<'_, '_> {
     fn progress(&mut self, number: usize) -> Result<()> {
         let total = self.names.len().max(1) as f64;
         self.ctx.report((number as f64 / total).min(0.99), "")
-    }
-}
-
-/// An array of the store before it has a plan.
-fn unplanned(array: &SourceArray, name: &str) -> ArrayDesc {
-    ArrayDesc {
-        name: name.to_owned(),
-        kind: ArrayKind::Data,
-        storage: Storage::Referenced,
-        dims: array.dims.iter().map(|d| d.name.clone()).collect(),
-        shape: None,
-        chunks: array.chunks.clone(),
-        dtype: array.dtype,
-        fill: array.fill.clone(),
-        codec: array.codec.clone(),
-        attrs: array.attrs.clone(),
-        affine: None,
-        values: None,
     }
 }
 

@@ -230,15 +230,7 @@ impl TimeUnit {
     /// certain: months, years, a doubtful epoch, no number.
     fn instant(&self, value: f64) -> Option<Instant> {
         let length = self.length.filter(|_| self.epoch.doubt.is_none())?;
-        if !value.is_finite() {
-            return None;
-        }
-        let (mantissa, shift) = match parts(value) {
-            Some((m, s)) if s < 100 => (m, s),
-            // Less than any clock tells.
-            _ if value.abs() < 1e-20 => (0, 0),
-            _ => return None,
-        };
+        let (mantissa, shift) = clock_parts(value)?;
         let (scale, since) = (1i128 << shift, mantissa.checked_mul(length)?);
         let nanoseconds = self.epoch.instant.checked_add(since.div_euclid(scale))?;
         Some(Instant { nanoseconds, rest: since.rem_euclid(scale) as f64 / scale as f64 })
@@ -263,15 +255,7 @@ impl TimeUnit {
     /// for months and years, a doubtful epoch, the calendar `none`, a value that is no number, or a year beyond 9999.
     pub fn date(&self, value: f64) -> Option<String> {
         let length = self.length.filter(|_| self.epoch.doubt.is_none() && self.calendar != Calendar::None)?;
-        if !value.is_finite() {
-            return None;
-        }
-        let (mantissa, shift) = match parts(value) {
-            Some((m, s)) if s < 100 => (m, s),
-            // Less than any clock tells.
-            _ if value.abs() < 1e-20 => (0, 0),
-            _ => return None,
-        };
+        let (mantissa, shift) = clock_parts(value)?;
         let scale = 1i128 << shift;
         // Rounded to milliseconds: a float of days does not tell more.
         let unit = SECOND / 1000;
@@ -289,6 +273,19 @@ impl TimeUnit {
             text.push_str(format!(".{fraction:03}").trim_end_matches('0'));
         }
         Some(text)
+    }
+}
+
+/// [`parts`] of a time, with a shift below 100; 0 for what is less than any clock tells. None for no number, and for
+/// what does not fit.
+fn clock_parts(value: f64) -> Option<(i128, u32)> {
+    if !value.is_finite() {
+        return None;
+    }
+    match parts(value) {
+        Some((mantissa, shift)) if shift < 100 => Some((mantissa, shift)),
+        _ if value.abs() < 1e-20 => Some((0, 0)),
+        _ => None,
     }
 }
 

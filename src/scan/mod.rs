@@ -10,7 +10,7 @@ pub mod zarr;
 pub use linked::ExternalLink;
 
 use crate::io::{ByteReader, Opener, Stat};
-use crate::model::{Attributes, CodecSpec, DType, Dim, Fill};
+use crate::model::{ArrayDesc, ArrayKind, Attributes, CodecSpec, DType, Dim, Fill, Storage};
 use crate::{Error, Result};
 use std::sync::Arc;
 
@@ -41,6 +41,24 @@ impl SourceArray {
     /// Lengths of the dimensions in elements.
     pub fn shape(&self) -> Vec<u64> {
         self.dims.iter().map(|d| d.size).collect()
+    }
+
+    /// The array as one of a store, called `name`, before it has a plan: without a shape.
+    pub fn unplanned(&self, name: &str) -> ArrayDesc {
+        ArrayDesc {
+            name: name.to_owned(),
+            kind: ArrayKind::Data,
+            storage: Storage::Referenced,
+            dims: self.dims.iter().map(|d| d.name.clone()).collect(),
+            shape: None,
+            chunks: self.chunks.clone(),
+            dtype: self.dtype,
+            fill: self.fill.clone(),
+            codec: self.codec.clone(),
+            attrs: self.attrs.clone(),
+            affine: None,
+            values: None,
+        }
     }
 }
 

@@ -269,8 +269,7 @@ impl Store {
     /// [`Error::Store`] for rows that break the format, [`Error::Sqlite`]; whatever `sink` returns.
     pub fn each_row(&self, table: &Table, range: Option<&KeyRange>, sink: &mut RowSink<'_>) -> Result<()> {
         // A connection of its own: others go on reading.
-        let db = self.connect()?;
-        self.hold(&db)?;
+        let db = self.snapshot()?;
         match table.array {
             Some(array) => self.each_chunk(&db, array, table, range, sink).map(drop),
             None => {
@@ -287,8 +286,7 @@ impl Store {
     /// As [`Store::each_row`].
     pub fn each_row_of(&self, table: &Table, ranges: &[KeyRange], sink: &mut RowSink<'_>) -> Result<()> {
         let Some(array) = table.array else { return self.each_row(table, None, sink) };
-        let db = self.connect()?;
-        self.hold(&db)?;
+        let db = self.snapshot()?;
         for range in ranges {
             if !self.each_chunk(&db, array, table, Some(range), sink)? {
                 break;
@@ -348,7 +346,7 @@ impl Store {
     /// # Errors
     /// As [`Store::each_row`].
     pub fn count_rows(&self, table: &Table, range: Option<&KeyRange>) -> Result<u64> {
-        let db = self.connect()?;
+        let db = self.snapshot()?;
         let failed = sqlite(self.path());
         let count = |n: i64| u64::try_from(n).unwrap_or(0);
         let Some(array) = table.array else {
@@ -470,10 +468,12 @@ impl Store {
         Ok(())
     }
 
-    /// Reads from here on see the store as it is now, until `db` is closed. Without, each statement locks the file anew:
-    /// in a listing of many sources that takes longer than the rest.
-    fn hold(&self, db: &Db) -> Result<()> {
-        db.execute_batch("BEGIN").map_err(sqlite(self.path()))
+    /// A new connection that sees the store as it is now. Without, each statement locks the file anew: in a listing of many
+    /// sources that takes longer than the rest.
+    fn snapshot(&self) -> Result<Db> {
+        let db = self.connect()?;
+        db.execute_batch("BEGIN").map_err(sqlite(self.path()))?;
+        Ok(db)
     }
 
     fn each_chunk(
